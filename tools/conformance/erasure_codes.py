@@ -3,6 +3,7 @@
 
 usage: erasure_codes.py vectors FILE [--seed N] [--count N]                parities, by ceph-erasure-code-tool (package ceph-osd)
        erasure_codes.py profiles FILE --peer CEPH_CONF [--seed N] [--count N]     profiles, by a monitor that may be played with
+       erasure_codes.py commands FILE --peer CEPH_CONF                            commands, by the same, for cores/mon
 
 `vectors` takes every technique with 2 to 12 data shards and 1 to 4 parities, and random profiles. A line has the profile, the unit
 and the SHA-256 of all parities in order. The input is 2·k·unit bytes; byte i is the low byte of xorshift64 (13, 7, 17) behind step
@@ -10,6 +11,9 @@ i + 1, from 0x9e3779b97f4a7c15.
 
 `profiles` sets one profile after the other. A line has the words, the error number, the sentence, and the profile as it is stored,
 with tabs between them.
+
+`commands` tells a story of profiles, rules and pools that are refused. A line is JSON: the command, the error number, the sentence,
+the output. The cluster must be new: no OSDs, the profile and the rule that it begins with.
 """
 import argparse
 import concurrent.futures
@@ -301,17 +305,106 @@ def profiles(args):
     cluster.shutdown()
 
 
+PROFILE, RULE = "osd erasure-code-profile ", "osd crush rule "
+
+
+def story():
+    """The commands."""
+    def profile(what, name, *words, **more):
+        return {"prefix": PROFILE + what, "name": name, **({"profile": list(words)} if words else {}), **more}
+
+    def rule(what, name, **more):
+        return {"prefix": RULE + what, "name": name, **more}
+
+    def pool(name, **more):
+        return {"prefix": "osd pool create", "pool": name, "pool_type": "erasure", "pg_num": 1, **more}
+
+    yield {"prefix": PROFILE + "ls"}
+    yield profile("get", "default")
+    yield profile("get", "default", format="json")
+    yield profile("set", "e", "k=2", "m=1", "crush-failure-domain=osd")
+    yield profile("set", "e", "crush-failure-domain=osd", "m=1")
+    yield profile("set", "e", "k=3", "m=1", "crush-failure-domain=osd")
+    yield profile("get", "e")
+    yield profile("get", "e", format="json-pretty")
+    yield profile("get", "e", format="xml")
+    yield profile("set", "default", "k=2", "m=2")
+    yield profile("set", "default", "k=2", "m=1")
+    yield profile("get", "default")
+    yield profile("set", "isa", "plugin=isa", "technique=cauchy")
+    yield profile("set", "good", "technique=cauchy_good", "k=4", "m=2", "foo", "bar=x=y")
+    yield profile("get", "good")
+    yield profile("set", "none")
+    yield profile("get", "none")
+    yield profile("set", "x", "crush-failure-domain=planet")
+    yield profile("set", "x", "crush-failure-domain=")
+    yield profile("set", "x", "ruleset-root=default")
+    yield profile("set", "x", "k=1")
+    yield profile("set", "x", "stripe_unit=100")
+    yield profile("set", "x", "stripe_unit=2K")
+    yield profile("set", "x", "stripe_unit=2K", force=True)
+    yield profile("get", "x")
+    yield profile("set", "x", "k=4", "m=2", force=True)
+    yield profile("get", "x")
+    yield profile("rm", "x")
+    yield profile("rm", "x")
+    yield profile("get", "x")
+    yield {"prefix": PROFILE + "ls"}
+    yield {"prefix": PROFILE + "ls", "format": "json"}
+    yield {"prefix": PROFILE + "ls", "format": "xml"}
+    yield profile("set", "nowhere", "crush-root=nowhere")
+    yield profile("set", "classy", "crush-device-class=ssd")
+    yield rule("create-erasure", "of-e", profile="e")
+    yield rule("create-erasure", "of-e", profile="e")
+    yield rule("create-erasure", "of-e", profile="unheard")
+    yield rule("create-erasure", "of-default")
+    yield rule("create-erasure", "of-good", profile="good")
+    yield rule("create-erasure", "of-unheard", profile="unheard")
+    yield rule("create-erasure", "of-nowhere", profile="nowhere")
+    yield rule("create-erasure", "of-classy", profile="classy")
+    for name in ("of-e", "of-default", "of-good"):
+        yield rule("dump", name)
+    yield {"prefix": RULE + "ls"}
+    yield pool("p", erasure_code_profile="unheard")
+    yield profile("rm", "classy")
+    # A default that was removed is made again by who needs it.
+    yield profile("rm", "default")
+    yield rule("create-erasure", "again")
+    yield profile("get", "default")
+    for name in ("of-e", "of-default", "of-good", "again"):
+        yield rule("rm", name)
+    for name in ("e", "isa", "good", "none", "nowhere"):
+        yield profile("rm", name)
+
+
+def commands(args):
+    import rados
+
+    cluster = rados.Rados(conffile=args.peer)
+    cluster.connect(timeout=10)
+
+    def command(**kwargs):
+        result, out, status = cluster.mon_command(json.dumps(kwargs), b"")
+        return -result, status, out.decode()
+
+    with open(args.file, "w") as f:
+        for wanted in story():
+            code, status, out = command(**wanted)
+            f.write(json.dumps({"command": wanted, "errno": code, "status": status, "out": out}) + "\n")
+    cluster.shutdown()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["vectors", "profiles"])
+    parser.add_argument("what", choices=["vectors", "profiles", "commands"])
     parser.add_argument("file")
     parser.add_argument("--peer")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=300)
     args = parser.parse_args()
-    if args.what == "profiles" and not args.peer:
-        parser.error("profiles are recorded from a monitor: --peer")
-    {"vectors": vectors, "profiles": profiles}[args.what](args)
+    if args.what != "vectors" and not args.peer:
+        parser.error("that is recorded from a monitor: --peer")
+    {"vectors": vectors, "profiles": profiles, "commands": commands}[args.what](args)
 
 
 if __name__ == "__main__":

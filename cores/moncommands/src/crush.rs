@@ -2,7 +2,7 @@
 
 use super::osd::weight;
 use super::shared::{edit, refusal};
-use super::{Cx, Row, row};
+use super::{Cx, Row, erasure, row};
 use crush::{Contents, Location, Map, ONE, Profile, op};
 use denc::{Decode, Encode};
 use grammar::{Align::Left, Args, Outcome, Refusal, Reply, Table, refuse, units::number};
@@ -582,6 +582,10 @@ fn class_rm(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         refuse!(EBUSY, "class '{name}' still referenced by crush rule {rule}");
     }
     let devices = map.devices_of_class(id);
+    let profiles = erasure::of_class(cx, name);
+    if !profiles.is_empty() {
+        refuse!(EBUSY, "class '{name}' is still referenced by erasure-code-profile(s): {}", profiles.join(","));
+    }
     edit(cx, |m| {
         for device in devices {
             m.remove_device_class(device);

@@ -1,7 +1,7 @@
 //! Commands on the rules of the CRUSH map.
 
 use super::shared::edit;
-use super::{Cx, Row, row};
+use super::{Cx, Row, erasure, row};
 use crush::{Map, RuleSpec, Step, op};
 use grammar::{Args, Outcome, Reply, refuse};
 use maps::pool_type;
@@ -129,23 +129,23 @@ fn create_replicated(cx: &mut Cx<'_>, args: &Args) -> Outcome {
 }
 
 fn create_erasure(cx: &mut Cx<'_>, args: &Args) -> Outcome {
-    let profile = args.opt("profile").unwrap_or("default");
-    let Some(settings) = cx.state.osdmap.erasure_code_profiles.get(profile) else {
-        refuse!(ENOENT, "unknown erasure code profile '{profile}'")
-    };
-    let setting =
-        |key: &str, default: &str| settings.get(key).filter(|v| !v.is_empty()).cloned().unwrap_or_else(|| default.into());
-    let number = |key: &str| settings.get(key).and_then(|v| v.parse::<u8>().ok()).unwrap_or(2);
+    let (name, profile) = (args.str("name"), args.opt("profile").filter(|p| !p.is_empty()).unwrap_or(erasure::DEFAULT));
+    if cx.state.osdmap.crush.rule_id(name).is_some() {
+        return Ok(Reply::status(format!("rule {name} already exists")));
+    }
+    let profile = erasure::find(cx, profile)?;
+    let word = |key: &str| profile.pairs.get(key).cloned().unwrap_or_default();
     let spec = RuleSpec {
-        name: args.str("name").into(),
-        root: setting("crush-root", "default"),
-        failure_domain: setting("crush-failure-domain", "host"),
-        class: setting("crush-device-class", ""),
+        name: name.into(),
+        root: word("crush-root"),
+        failure_domain: word("crush-failure-domain"),
+        class: word("crush-device-class"),
         indep: true,
         kind: pool_type::ERASURE,
-        max_size: number("k").saturating_add(number("m")),
+        max_size: (profile.k + profile.m) as u8,
     };
-    create(cx, args, spec)
+    let number = edit(cx, |m| m.add_simple_rule(&spec))?;
+    Ok(Reply::status(format!("created rule {name} at {number}")))
 }
 
 fn rename(cx: &mut Cx<'_>, args: &Args) -> Outcome {

@@ -19,6 +19,7 @@ mod crush;
 mod crush_rules;
 mod describe;
 mod df;
+mod erasure;
 mod force;
 mod health;
 mod hosts;
@@ -230,6 +231,7 @@ pub fn table() -> &'static [Command] {
             osd::ROWS,
             osd_state::ROWS,
             osd_admin::ROWS,
+            erasure::ROWS,
             osd_dump::ROWS,
             osd_df::ROWS,
             osd_spare::ROWS,

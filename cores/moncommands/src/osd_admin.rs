@@ -1,5 +1,4 @@
-//! Commands that make and remove OSDs, fence clients, set ratios and releases, keep erasure code profiles, and place
-//! groups by hand.
+//! Commands that make and remove OSDs, fence clients, set ratios and releases, and place groups by hand.
 
 use super::osd_secrets::Secrets;
 use super::shared::{existing_pg, parse_release, release_name};
@@ -12,7 +11,6 @@ use monstate::osds::set_text;
 use monstate::pools;
 use monstate::state::Change;
 use serde_json::json;
-use std::collections::BTreeMap;
 use types::{EntityAddr, Fsid, OsdId, PgId, UTime};
 
 pub(super) const ROWS: &[Row] = &[
@@ -72,28 +70,6 @@ pub(super) const ROWS: &[Row] = &[
         "osd",
         "rw",
         require_release,
-    ),
-    row("osd erasure-code-profile ls", "list the erasure code profiles", "osd", "r", profile_ls),
-    row(
-        "osd erasure-code-profile get <name:String goodchars=[A-Za-z0-9-_.]>",
-        "show an erasure code profile",
-        "osd",
-        "r",
-        profile_get,
-    ),
-    row(
-        "osd erasure-code-profile set <name:String goodchars=[A-Za-z0-9-_.]> <profile:String n=N req=false> <force:Bool req=false>",
-        "make an erasure code profile",
-        "osd",
-        "rw",
-        profile_set,
-    ),
-    row(
-        "osd erasure-code-profile rm <name:String goodchars=[A-Za-z0-9-_.]>",
-        "remove an erasure code profile",
-        "osd",
-        "rw",
-        profile_rm,
     ),
     row("osd pg-temp <pgid:Pgid> <id:OsdName n=N req=false>", "let other OSDs act for a group", "osd", "rw", pg_temp),
     row("osd primary-temp <pgid:Pgid> <id:OsdName>", "let another OSD lead a group", "osd", "rw", primary_temp),
@@ -331,73 +307,6 @@ fn require_release(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     if release > current {
         cx.inc().new_require_osd_release = release;
     }
-    Ok(Reply::default())
-}
-
-fn profile_ls(cx: &mut Cx<'_>, _: &Args) -> Outcome {
-    let names: Vec<&String> = cx.state.osdmap.erasure_code_profiles.keys().collect();
-    Ok(cx.show("erasure-code-profiles", json!(names), || names.iter().map(|n| format!("{n}\n")).collect()))
-}
-
-fn profile_get(cx: &mut Cx<'_>, args: &Args) -> Outcome {
-    let name = args.str("name");
-    let Some(profile) = cx.state.osdmap.erasure_code_profiles.get(name) else {
-        refuse!(ENOENT, "unknown erasure code profile '{name}'")
-    };
-    Ok(cx.show("profile", json!(profile), || profile.iter().map(|(k, v)| format!("{k}={v}\n")).collect()))
-}
-
-fn profile_set(cx: &mut Cx<'_>, args: &Args) -> Outcome {
-    let name = args.str("name");
-    let mut profile: BTreeMap<String, String> = [
-        ("crush-device-class", ""),
-        ("crush-failure-domain", "host"),
-        ("crush-root", "default"),
-        ("jerasure-per-chunk-alignment", "false"),
-        ("k", "2"),
-        ("m", "1"),
-        ("plugin", "jerasure"),
-        ("technique", "reed_sol_van"),
-        ("w", "8"),
-    ]
-    .into_iter()
-    .map(|(k, v)| (k.to_string(), v.to_string()))
-    .collect();
-    for item in args.list("profile") {
-        match item.split_once('=') {
-            Some((k, v)) => profile.insert(k.into(), v.into()),
-            None if item == "--force" => None,
-            None => refuse!(EINVAL, "'{item}' is not of the form name=value"),
-        };
-    }
-    for (key, least) in [("k", 2u32), ("m", 1)] {
-        let value = profile.get(key).and_then(|v| v.parse::<u32>().ok());
-        if value.is_none_or(|v| v < least || v > 32) {
-            refuse!(EINVAL, "{key}={} must be a whole number from {least} to 32", profile[key]);
-        }
-    }
-    let existing = cx.state.osdmap.erasure_code_profiles.get(name);
-    if existing.is_some_and(|old| *old == profile) {
-        return Ok(Reply::default());
-    }
-    if existing.is_some() && !args.flag("force") {
-        refuse!(EPERM, "erasure code profile {name} exists and is different; --force replaces it");
-    }
-    let name = name.to_string();
-    cx.inc().new_erasure_code_profiles.insert(name, profile);
-    Ok(Reply::default())
-}
-
-fn profile_rm(cx: &mut Cx<'_>, args: &Args) -> Outcome {
-    let name = args.str("name").to_string();
-    let map = &cx.state.osdmap;
-    if let Some(id) = map.pools.iter().find(|(_, p)| p.erasure_code_profile == name).map(|(id, _)| *id) {
-        refuse!(EBUSY, "{} pool(s) are using the erasure code profile '{name}'", cx.state.pool_name(id));
-    }
-    if !map.erasure_code_profiles.contains_key(&name) {
-        return Ok(Reply::status(format!("erasure-code-profile {name} does not exist")));
-    }
-    cx.inc().old_erasure_code_profiles.push(name);
     Ok(Reply::default())
 }
 

@@ -2,7 +2,7 @@
 
 use super::osd_dump::{pool_dump, pool_lines};
 use super::shared::{barren, ctx};
-use super::{Cx, Row, row};
+use super::{Cx, Row, erasure, row};
 use grammar::Args;
 use grammar::units::{bytes, quota, si};
 use grammar::{Outcome, Refusal, Reply, refuse};
@@ -93,10 +93,7 @@ pub(super) const ROWS: &[Row] = &[
 fn create(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let name = args.str("pool");
     if args.opt("pool_type") == Some("erasure") {
-        refuse!(
-            EOPNOTSUPP,
-            "pool '{name}' is not made: erasure-coded pools are not supported yet, they come with a later release"
-        );
+        return create_erasure(cx, args);
     }
     let number = |key: &str| args.int(key).map(|n| u32::try_from(n).unwrap_or(u32::MAX));
     let mut set = Vec::new();
@@ -137,6 +134,21 @@ fn create(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let made = cx.inc().new_pools.get(&id).cloned();
     let barren = made.map_or(String::new(), |pool| barren(&cx.state.osdmap, &pool));
     Ok(Reply::status(format!("pool '{name}' created{barren}")))
+}
+
+/// Refuses a pool of shards: its groups cannot be kept yet. What is wrong with its profile is said first.
+fn create_erasure(cx: &mut Cx<'_>, args: &Args) -> Outcome {
+    let name = args.str("pool");
+    if cx.state.pool_id(name).is_some() {
+        return Ok(Reply::status(format!("pool '{name}' already exists")));
+    }
+    let profile = erasure::find(cx, args.opt("erasure_code_profile").filter(|p| !p.is_empty()).unwrap_or(erasure::DEFAULT))?;
+    refuse!(
+        EOPNOTSUPP,
+        "pool '{name}' is not made: erasure-coded pools are not supported yet, they come with a later release (its profile, k={} m={}, is one that they will take)",
+        profile.k,
+        profile.m
+    );
 }
 
 /// The rule among the arguments. For replicated pools the fourth word may be a rule: its place is that of the erasure

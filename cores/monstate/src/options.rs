@@ -314,6 +314,15 @@ pub(crate) const OPTIONS: &[Opt] = &[
     opt("osd_op_complaint_time", Float, "advanced", "30", true, "osd", "seconds after which an operation is slow"),
     opt("osd_pool_default_crush_rule", Int, "advanced", "-1", true, "mon", "rule of new pools; -1 for the first replicated one"),
     opt(
+        "osd_pool_default_erasure_code_profile",
+        Str,
+        "advanced",
+        "plugin=jerasure technique=reed_sol_van k=2 m=2",
+        true,
+        "mon",
+        "words of new erasure code profiles that do not say otherwise",
+    ),
+    opt(
         "osd_pool_default_flag_hashpspool",
         Bool,
         "advanced",

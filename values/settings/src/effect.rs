@@ -102,6 +102,7 @@ pub const USED: &[&str] = &[
     "osd_op_history_size",
     "osd_pg_log_dups_tracked",
     "osd_pool_default_crush_rule",
+    "osd_pool_default_erasure_code_profile",
     "osd_pool_default_flag_hashpspool",
     "osd_pool_default_flag_nodelete",
     "osd_pool_default_flag_nopgchange",

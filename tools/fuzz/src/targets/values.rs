@@ -23,6 +23,7 @@ pub(super) fn targets() -> Vec<Target> {
         Target { name: "mgrmap", run: round::<MgrMap>, seeds: || samples(|k| k == "MgrMap"), slack: PLAIN },
         Target { name: "crush", run: crush, seeds: crush_seeds, slack: PLAIN },
         Target { name: "caps", run: caps, seeds: caps_seeds, slack: PLAIN },
+        Target { name: "profile", run: profile, seeds: profile_seeds, slack: PLAIN },
     ]
 }
 
@@ -162,4 +163,36 @@ fn caps_seeds() -> Vec<Vec<u8>> {
         "allow service mon rwx",
     ];
     texts.map(|t| t.as_bytes().to_vec()).into()
+}
+
+/// Words of an erasure code's profile, as somebody types them; the first byte says whether they are forced. What is taken
+/// reads as itself again, and has a code that encodes and decodes.
+fn profile(bytes: &[u8]) {
+    let Some((first, rest)) = bytes.split_first() else { return };
+    let text = String::from_utf8_lossy(rest);
+    let defaults = "plugin=jerasure technique=reed_sol_van k=2 m=2";
+    let parsed = ec::merge(defaults, text.split(' ')).and_then(|pairs| ec::Profile::parse(pairs, first & 1 != 0));
+    let Ok(profile) = parsed else { return };
+    assert_eq!(ec::Profile::parse(profile.pairs.clone(), true).as_ref(), Ok(&profile));
+    let row = profile.stripe_width(4096);
+    assert!(row >= profile.k as u64 && profile.min_size() <= profile.k + profile.m);
+    assert!(ec::chunk_for(Some(row), profile.k, 64 << 10, profile.chunk_step().expect("it was checked")).is_multiple_of(4096));
+    let code = profile.code();
+    if code.grain() > 4096 {
+        return;
+    }
+    let data = vec![vec![*first; code.grain()]; code.k()];
+    let inputs: Vec<&[u8]> = data.iter().map(Vec::as_slice).collect();
+    let mut space = vec![vec![0; code.grain()]; code.m()];
+    code.encode(&inputs, &mut space.iter_mut().map(Vec::as_mut_slice).collect::<Vec<_>>());
+    let have: Vec<usize> = (1..=code.k()).collect();
+    let inputs: Vec<&[u8]> = data.iter().chain(&space).skip(1).take(code.k()).map(Vec::as_slice).collect();
+    let mut back = vec![0; code.grain()];
+    code.recover(&have, &[0]).expect("enough").apply(&inputs, &mut [&mut back], false);
+    assert_eq!(back, data[0]);
+}
+
+fn profile_seeds() -> Vec<Vec<u8>> {
+    let recorded = include_str!("../../../../values/ec/testdata/profiles.txt").lines();
+    recorded.filter_map(|line| line.split('\t').next()).map(|words| [b"\0", words.as_bytes()].concat()).collect()
 }
