@@ -224,7 +224,7 @@ impl Command {
 pub fn table() -> &'static [Command] {
     static TABLE: OnceLock<Vec<Command>> = OnceLock::new();
     TABLE.get_or_init(|| {
-        let families: [&[Row]; 36] = [
+        let families: [&[Row]; 37] = [
             status::ROWS,
             df::ROWS,
             health::ROWS,

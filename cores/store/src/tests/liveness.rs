@@ -290,7 +290,7 @@ fn a_removal_of_nearly_all_keys_keeps_the_few_that_are_left() {
         (0..200).for_each(|_| rig.round());
         assert!(rig.store.counters().journal_bytes - written < 100 << 10, "what goes is not copied");
         let left: Vec<(Bytes, Bytes)> =
-            before.iter().filter(|(key, _)| key < &"key 0001" || key >= &"key 0039 0098").cloned().collect();
+            before.iter().filter(|(key, _)| !("key 0001".."key 0039 0098").contains(key)).cloned().collect();
         assert_eq!(left.len(), 102);
         for again in [false, true] {
             if again {
