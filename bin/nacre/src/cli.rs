@@ -662,7 +662,7 @@ fn disk(text: &str) -> Result<Disk, String> {
     Ok(Disk { path: path.into(), journal: journal.map(PathBuf::from) })
 }
 
-/// Where a host is. Whether there are such types is known by the cluster.
+/// Returns where a host is. Whether there are such types is known by the cluster.
 fn location(text: &str) -> Result<Location, String> {
     Location::of_host(text).map_err(|e| e.to_string())
 }

@@ -95,7 +95,7 @@ impl Client {
         self.command(command).map_err(|failure| failure.sentence(self))
     }
 
-    /// What is said when nobody answers.
+    /// Returns what is said when nobody answers.
     pub(crate) fn silence(&self) -> String {
         let all: Vec<String> = self.monitors.iter().map(ToString::to_string).collect();
         format!(

@@ -57,7 +57,7 @@ pub(crate) fn listen(ip: IpAddr, port: u16, log: &Log) -> Option<TcpListener> {
     TcpListener::bind((ip, port)).map_err(refused).ok()
 }
 
-/// Where this host's services are, for `ceph mgr services`, while its monitor leads.
+/// Returns where this host's services are, for `ceph mgr services`, while its monitor leads.
 pub(crate) fn services(door: Option<&TcpListener>) -> BTreeMap<String, String> {
     let at = door.and_then(|door| door.local_addr().ok()).map(host::reached);
     at.map(|at| ("prometheus".to_owned(), format!("http://{at}/"))).into_iter().collect()
@@ -361,7 +361,7 @@ fn ask(caller: &Caller, command: &str, patience: Duration) -> Option<Value> {
     (answer.result == 0).then(|| serde_json::from_str(&answer.text).ok())?
 }
 
-/// Whether a request names this host: by an address, as `localhost` or by its name; with or without a port.
+/// Returns true if a request names this host: by an address, as `localhost` or by its name; with or without a port.
 fn is_ours(named: &str, host: &str) -> bool {
     let without_port = named.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()).map_or(named, |(name, _)| name);
     without_port == "localhost" || without_port == host || without_port.trim_matches(['[', ']']).parse::<IpAddr>().is_ok()

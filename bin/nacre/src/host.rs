@@ -27,7 +27,7 @@ pub(crate) fn name() -> String {
     }
 }
 
-/// Whether this machine has an address. (A datagram socket can be bound to no other.)
+/// Returns true if this machine has an address. (A datagram socket can be bound to no other.)
 pub(crate) fn has(ip: IpAddr) -> bool {
     UdpSocket::bind((ip, 0)).is_ok()
 }
@@ -64,12 +64,12 @@ pub(crate) fn metadata() -> BTreeMap<String, String> {
     rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Whether the disk below `path` turns; `None` if the system does not tell.
+/// Returns whether the disk below `path` turns; `None` if the system does not tell.
 pub(crate) fn rotational(path: &Path) -> Option<bool> {
     about_disk(path, "queue/rotational").or_else(|| about_disk(path, "../queue/rotational"))
 }
 
-/// Whether the disk below `path` may only be read. (It can be opened for writing all the same.)
+/// Returns true if the disk below `path` may only be read. (It can be opened for writing all the same.)
 pub(crate) fn read_only(path: &Path) -> bool {
     about_disk(path, "ro") == Some(true)
 }
@@ -85,7 +85,7 @@ fn device_number(path: &Path) -> Option<(u64, u64)> {
     Some((major, minor))
 }
 
-/// What the system tells of the disk that `path` is, or lies on.
+/// Returns what the system tells of the disk that `path` is, or lies on.
 fn about_disk(path: &Path, what: &str) -> Option<bool> {
     let (major, minor) = device_number(path)?;
     let text = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/{what}")).ok()?;
@@ -206,12 +206,13 @@ pub(crate) fn listen_somewhere(ip: IpAddr) -> Result<TcpListener> {
     TcpListener::bind((ip, 0)).with_context(|| format!("listen on {ip}"))
 }
 
-/// Where others reach `listener`: if it listens everywhere, at the address that this machine uses to speak to others.
+/// Returns where others reach `listener`: if it listens everywhere, at the address that this machine uses to speak to
+/// others.
 pub(crate) fn public_addr(listener: &TcpListener) -> Result<SocketAddr> {
     Ok(reached(listener.local_addr().context("ask for an own address")?))
 }
 
-/// Where others reach what listens here.
+/// Returns where others reach what listens here.
 pub(crate) fn reached(addr: SocketAddr) -> SocketAddr {
     if !addr.ip().is_unspecified() {
         return addr;

@@ -54,7 +54,7 @@ pub(crate) fn initial_keys(dir: &Path, state: &State) -> Result<Vec<mon::Initial
     made.collect()
 }
 
-/// What to do about a keyring that is gone although the monitor knows its key.
+/// Returns what to do about a keyring that is gone although the monitor knows its key.
 pub(crate) fn lost_key(path: &Path, dir: &Path, entity: &str) -> String {
     format!(
         "{} is gone, which held the key of {entity}. Put it back, or get it from the monitor (`nacre mon` runs it alone): \

@@ -66,7 +66,7 @@ pub(crate) fn leave(args: &Leave) -> Result<u8> {
     Ok(0)
 }
 
-/// What of the host's data is not elsewhere; none if the cluster does not know the host.
+/// Returns what of the host's data is not elsewhere; none if the cluster does not know the host.
 fn drain_status(client: &Client, name: &str) -> Result<Option<Value>> {
     match client.command(&json!({"prefix": "nacre host drain-status", "host": name, "format": "json"})) {
         Ok(reply) => serde_json::from_str(&reply.output).map(Some).context("the monitors' answer cannot be read"),
@@ -169,7 +169,7 @@ fn take_out(client: &Client, drain: &Value) -> Result<()> {
     Ok(())
 }
 
-/// What is left, in words.
+/// Returns what is left, in words.
 fn amount(drain: &Value) -> String {
     let bytes = drain["bytes"].as_u64().unwrap_or(0);
     format!("{} placement groups, {} objects, {}", drain["pgs"], drain["objects"], in_words(bytes))
@@ -184,8 +184,8 @@ fn in_words(bytes: u64) -> String {
     format!("{value:.1} {unit}")
 }
 
-/// How long what is left takes at the pace so far; none while no pace is known. `begin` and `left`: bytes, or groups where bytes do not
-/// change.
+/// Returns how long what is left takes at the pace so far; none while no pace is known. `begin` and `left`: bytes, or
+/// groups where bytes do not change.
 fn estimate(begin: u64, left: u64, elapsed: Duration) -> Option<Duration> {
     let done = begin.checked_sub(left).filter(|done| *done > 0)?;
     Some(Duration::from_secs_f64((elapsed.as_secs_f64() * left as f64 / done as f64).min(1e9)))

@@ -26,7 +26,7 @@ pub(crate) fn check(state: &State, dir: &Path, place: &Location) -> Result<()> {
     allowed.with_context(|| format!("--location {place}"))
 }
 
-/// What a new cluster begins with.
+/// Returns what a new cluster begins with.
 fn first_map() -> Result<Map> {
     let mut map = Map::new();
     let root = map.type_id("root").context("a new map has roots")?;

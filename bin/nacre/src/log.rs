@@ -120,7 +120,7 @@ impl Logs {
         self.all().iter().for_each(|sink| locked(sink).reopen());
     }
 
-    /// Where a person finds the lines.
+    /// Returns where a person finds the lines.
     pub(crate) fn place(&self) -> String {
         match &self.place {
             Place::Folder(path) | Place::File(path) => path.display().to_string(),
@@ -140,7 +140,7 @@ impl Logs {
     }
 }
 
-/// What a panic left is a whole line or none: nothing here is half done.
+/// Locks; what a panic left is a whole line or none: nothing here is half done.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -161,8 +161,8 @@ fn choose(dir: &Path, asked: Option<&Path>, kept: Option<&Path>, journal: bool) 
     })
 }
 
-/// Whether standard error is the stream that `JOURNAL_STREAM` names: `DEVICE:INODE` (`systemd.exec(5)`). A process that was started
-/// by a service inherits the variable, and may have another standard error.
+/// Returns true if standard error is the stream that `JOURNAL_STREAM` names: `DEVICE:INODE` (`systemd.exec(5)`). A
+/// process that was started by a service inherits the variable, and may have another standard error.
 fn is_stderr(stream: &str) -> bool {
     let Ok(own) = std::io::stderr().as_fd().try_clone_to_owned() else { return false };
     File::from(own).metadata().is_ok_and(|meta| stream == format!("{}:{}", meta.dev(), meta.ino()))

@@ -51,7 +51,7 @@ impl Probe {
         Self { began: Instant::now(), mount, servers: Vec::new(), search_at: Instant::now() }
     }
 
-    /// How things stand; `None` if the kernel does not tell what the host has.
+    /// Returns how things stand; `None` if the kernel does not tell what the host has.
     fn look(&mut self) -> Option<Reading> {
         if Instant::now() >= self.search_at {
             self.search();
@@ -119,8 +119,8 @@ impl Probe {
     }
 }
 
-/// How many OSDs run in a thread of this name: one in `osd.0`, three in `osd.0+2`. (Threads that it begins have its name, too;
-/// `osd.0.asok` only answers.)
+/// Returns how many OSDs run in a thread of this name: one in `osd.0`, three in `osd.0+2`. (Threads that it begins
+/// have its name, too; `osd.0.asok` only answers.)
 fn osds_of(name: &str) -> usize {
     let Some(name) = name.trim_end().strip_prefix("osd.") else { return 0 };
     let (first, more) = name.split_once('+').unwrap_or((name, "0"));
@@ -157,7 +157,7 @@ impl Watch {
         Self { probe, governor, wish, members: Vec::new(), collect_until: now, short: false, log }
     }
 
-    /// What each of so many OSDs begins with, in bytes.
+    /// Returns what each of so many OSDs begins with, in bytes.
     pub(crate) fn begin(&mut self, osds: usize) -> u64 {
         let wishes = vec![self.wish; osds];
         let shares = self.probe.look().map(|reading| self.governor.decide(&reading, &wishes)).unwrap_or_default();

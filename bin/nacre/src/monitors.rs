@@ -74,8 +74,8 @@ fn prepare(state: &State, dir: &Path, mon: &MonState, bind: IpAddr, port: Option
     Ok(Prepared { name: mon.name.clone(), folder, listener, addr, begins })
 }
 
-/// Whether a monitor without a store begins the cluster. One that had a store, or is not the first, is taken in by others: a new store
-/// would know nothing of the pools whose data the OSDs hold.
+/// Returns whether a monitor without a store begins the cluster. One that had a store, or is not the first, is taken
+/// in by others: a new store would know nothing of the pools whose data the OSDs hold.
 fn begins(state: &State, mon: &MonState, path: &Path) -> Result<bool> {
     plan::monitor_fits(path, state.fsid()?)?;
     let first = mon.name == FIRST && state.around.is_none();

@@ -13,7 +13,7 @@ use std::net::{IpAddr, TcpListener};
 use std::path::Path;
 use types::{EntityAddr, EntityAddrVec, Fsid};
 
-/// How mail is addressed to an OSD of this process.
+/// Returns how mail is addressed to an OSD of this process.
 pub(crate) fn mail_id(osd: i32) -> MailId {
     MailId(osd.unsigned_abs())
 }
@@ -91,7 +91,7 @@ impl Place<'_> {
         Ok(Prepared { name, listener, cluster_listener, devices, config, store, content })
     }
 
-    /// What an OSD tells of itself and its host.
+    /// Returns what an OSD tells of itself and its host.
     fn metadata(&self, osd: &OsdState, devices: &[(DeviceId, Device)], front: IpAddr, back: IpAddr) -> BTreeMap<String, String> {
         let dir = self.dir;
         let mut all = host::metadata();

@@ -132,7 +132,7 @@ fn how_to_remove(id: u32) -> String {
     )
 }
 
-/// Whether two paths lead to the same disk.
+/// Returns true if two paths lead to the same disk.
 pub(crate) fn same_disk(a: &Path, b: &Path) -> bool {
     a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }
@@ -180,7 +180,7 @@ fn is_device(path: &Path) -> bool {
     path.starts_with("/dev")
 }
 
-/// Whether a disk of an OSD that was made is a device, and does not hold what it should.
+/// Returns true if a disk of an OSD that was made is a device, and does not hold what it should.
 fn is_lost(osd: &OsdState) -> bool {
     let misses = |place: &PathBuf, holds: &dyn Fn(&Path) -> Result<bool>| is_device(place) && !holds(place).unwrap_or(false);
     osd.made
@@ -237,7 +237,7 @@ pub(crate) enum Content {
     Foreign,
 }
 
-/// What lies on the disks of an OSD, if they may be used. Changes nothing.
+/// Returns what lies on the disks of an OSD, if they may be used. Changes nothing.
 pub(crate) fn usable(osd: &OsdState, dir: &Path) -> Result<Content> {
     usable_after(osd, dir, &[])
 }
@@ -284,20 +284,20 @@ pub(crate) fn usable_after(osd: &OsdState, dir: &Path, cleared: &[PathBuf]) -> R
     Ok(content)
 }
 
-/// Whether this is the disk of an OSD, made already.
+/// Returns whether this is the disk of an OSD, made already.
 pub(crate) fn holds_store_of(path: &Path, osd: &OsdState) -> Result<bool> {
     let head = superblock(path, &SUPERBLOCKS, MAGIC, 20).with_context(|| format!("read {}", path.display()))?;
     let own = osd.uuid()?;
     Ok(head.is_some_and(|(_, uuid)| uuid == own))
 }
 
-/// Whether this is the disk of the journal of an OSD, made already.
+/// Returns whether this is the disk of the journal of an OSD, made already.
 pub(crate) fn holds_journal_of(path: &Path, osd: &OsdState) -> Result<bool> {
     let ours = [&JOURNAL_MAGIC[..], &osd.uuid()?].concat();
     begins(path, &[0], &ours).with_context(|| format!("read {}", path.display()))
 }
 
-/// What of this cluster lies on a disk, if something does, or may: a journal does not tell its cluster.
+/// Returns what of this cluster lies on a disk, if something does, or may: a journal does not tell its cluster.
 pub(crate) fn of_cluster(path: &Path, state: &State) -> Result<Option<&'static str>> {
     let fsid = state.fsid()?.0;
     let is_ours = |places: &[u64], magic, identity| -> std::io::Result<bool> {
@@ -374,7 +374,8 @@ fn superblock(path: &Path, places: &[u64], magic: &[u8; 8], identity: usize) -> 
     Ok(found)
 }
 
-/// Whether the monitor's store, if there is one, is one that this program knows, of cluster `fsid`. Changes nothing.
+/// Returns whether the monitor's store, if there is one, is one that this program knows, of cluster `fsid`. Changes
+/// nothing.
 pub(crate) fn monitor_fits(path: &Path, fsid: Fsid) -> Result<()> {
     let head = superblock(path, &MON_SUPERBLOCKS, MON_MAGIC, 12).with_context(|| format!("read {}", path.display()))?;
     match head {
@@ -419,14 +420,14 @@ fn open(path: &Path) -> std::io::Result<Option<File>> {
     }
 }
 
-/// Whether `magic` stands at one of these places.
+/// Returns whether `magic` stands at one of these places.
 fn begins(path: &Path, places: &[u64], magic: &[u8]) -> std::io::Result<bool> {
     let Some(file) = open(path)? else { return Ok(false) };
     let mut found = vec![0; magic.len()];
     Ok(places.iter().any(|at| file.read_exact_at(&mut found, *at).is_ok() && found == magic))
 }
 
-/// Whether nothing is set where something would be.
+/// Returns whether nothing is set where something would be.
 fn is_empty(path: &Path) -> std::io::Result<bool> {
     let Some(mut file) = open(path)? else { return Ok(true) };
     let len = file.seek(SeekFrom::End(0))?;

@@ -142,7 +142,7 @@ impl Process {
         }
     }
 
-    /// How many daemons there are, in words.
+    /// Returns how many daemons there are, in words.
     pub(crate) fn what(&self) -> String {
         let some = |n: usize, one: &str| match n {
             0 => None,
@@ -277,7 +277,7 @@ impl Process {
         }
     }
 
-    /// Whether this was a monitor that was told to stop; it is forgotten.
+    /// Returns true if this was a monitor that was told to stop; it is forgotten.
     fn has_left(&mut self, name: &str) -> bool {
         let Some(at) = self.leaving.iter().position(|n| n == name) else { return false };
         self.leaving.remove(at);
@@ -351,7 +351,7 @@ fn is_active(osd: &Daemon) -> bool {
 }
 
 impl Ended {
-    /// How a daemon ended, as a sentence.
+    /// Returns how a daemon ended, as a sentence.
     pub(crate) fn sentence(&self, name: &str) -> String {
         match self {
             Ended::Clean => format!("{name} has stopped although nobody asked"),

@@ -283,7 +283,7 @@ fn warning(name: &str, store: &Path, alone: bool) -> String {
     }
 }
 
-/// What tells which of several monitors to rescue.
+/// Returns what tells which of several monitors to rescue.
 fn compared(name: &str, (term, index): (u64, u64)) -> String {
     format!(
         "the store of mon.{name} ends at (term, index) = ({term}, {index}). If stores of other monitors are left, compare: the larger term, of \

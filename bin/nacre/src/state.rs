@@ -164,12 +164,12 @@ impl State {
         if self.mons.is_empty() && self.around.is_none() { vec![MonState::first()] } else { self.mons.clone() }
     }
 
-    /// Where this host listens.
+    /// Returns where this host listens.
     pub(crate) fn bind(&self, given: Option<IpAddr>) -> IpAddr {
         given.or(self.bind).unwrap_or(IpAddr::from([127, 0, 0, 1]))
     }
 
-    /// Where its OSDs listen for other OSDs, if that is elsewhere than at `bind`.
+    /// Returns where its OSDs listen for other OSDs, if that is elsewhere than at `bind`.
     pub(crate) fn cluster_bind(&self, given: Option<IpAddr>, bind: IpAddr) -> Result<Option<IpAddr>> {
         let Some(addr) = given.or(self.cluster_bind).filter(|addr| *addr != bind) else { return Ok(None) };
         if addr.is_unspecified() {
@@ -211,7 +211,7 @@ impl State {
         true
     }
 
-    /// How daemons and clients authenticate. Hosts of a cluster of several have what the cluster has.
+    /// Returns how daemons and clients authenticate. Hosts of a cluster of several have what the cluster has.
     pub(crate) fn auth(&self, given: Option<Auth>) -> Auth {
         match &self.around {
             Some(around) if around.cephx => Auth::Cephx,
@@ -220,7 +220,7 @@ impl State {
         }
     }
 
-    /// Where all monitors are that are known: those of this process, others of this host, others.
+    /// Returns where all monitors are that are known: those of this process, others of this host, others.
     pub(crate) fn all_monitors(&self, own: &[(String, SocketAddr)], bind: IpAddr, port: Option<u16>) -> Vec<SocketAddr> {
         let mut all: Vec<SocketAddr> = own.iter().map(|(_, addr)| *addr).collect();
         let here = self.monitors().into_iter().filter(|m| own.iter().all(|(name, _)| *name != m.name));
@@ -317,7 +317,8 @@ impl State {
     }
 }
 
-/// Whether a new cluster may be made in `dir`: it is not there, is empty, or holds what an unfinished first start left.
+/// Returns whether a new cluster may be made in `dir`: it is not there, is empty, or holds what an unfinished first
+/// start left.
 pub(crate) fn check_empty(dir: &Path) -> Result<()> {
     let entries = match std::fs::read_dir(dir) {
         Ok(entries) => entries,

@@ -100,13 +100,13 @@ impl Invitation {
         format!("client.join.{}", self.number)
     }
 
-    /// Whether its time is over, by the clock of this host.
+    /// Returns true if its time is over, by the clock of this host.
     pub(crate) fn has_ended(&self) -> bool {
         SystemTime::now().duration_since(UNIX_EPOCH).is_ok_and(|now| now.as_secs() >= self.ends)
     }
 }
 
-/// Where monitors are, out of an answer that lists them.
+/// Returns where monitors are, out of an answer that lists them.
 pub(crate) fn monitors(answer: &Value) -> Result<Vec<(String, SocketAddr)>> {
     let one = |m: &Value| Some((m["name"].as_str()?.to_owned(), m["addr"].as_str()?.parse().ok()?));
     let all: Option<Vec<_>> = answer["monitors"].as_array().map(|all| all.iter().map(one).collect()).unwrap_or_default();

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 /// stores have their superblocks there. The first partition begins at 1 MiB as a rule; what it holds is not seen again either.
 const CLEARED: u64 = 4 << 20;
 
-/// Which disks of new OSDs must be cleared before they are used. Changes nothing.
+/// Returns which disks of new OSDs must be cleared before they are used. Changes nothing.
 pub(crate) fn plan(state: &State, dir: &Path) -> Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     for osd in &state.osds {
@@ -69,7 +69,7 @@ fn hold(place: &Path) -> Result<Device> {
     Device::open(place, &options).map_err(|e| anyhow::anyhow!("{e}; --wipe clears nothing that is mounted or in use"))
 }
 
-/// Whether a file is behind a loop device: those do not lock it.
+/// Returns true if a file is behind a loop device: those do not lock it.
 fn backs_a_loop(place: &Path) -> bool {
     let all = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let mut files = all.filter_map(|device| std::fs::read_to_string(device.path().join("loop/backing_file")).ok());

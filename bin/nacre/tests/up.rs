@@ -229,7 +229,7 @@ fn disks_that_hold_something_are_cleared_if_that_is_said() {
     assert_eq!(running.stop("-TERM"), 0, "its own store is not cleared");
 }
 
-/// What `ceph osd crush tree` shows: `TYPE NAME` for each bucket from the root to each OSD.
+/// Returns what `ceph osd crush tree` shows: `TYPE NAME` for each bucket from the root to each OSD.
 fn tree(dir: &std::path::Path) -> Vec<String> {
     let dump: serde_json::Value = serde_json::from_str(&ask_monitor(dir, r#"{"prefix":"osd tree","format":"json"}"#)).unwrap();
     let rows = dump["nodes"].as_array().unwrap().iter();

@@ -24,8 +24,8 @@ fn text_order(left: &[u8], right: &[u8]) -> Ordering {
     signed(left).cmp(&signed(right))
 }
 
-/// Whether a comparison holds between a given and a stored value. A stored value that is empty is the number 0. EINVAL
-/// if the given value is no number or the comparison none; EIO if the stored value is no number.
+/// Returns whether a comparison holds between a given and a stored value. A stored value that is empty is the number
+/// 0. EINVAL if the given value is no number or the comparison none; EIO if the stored value is no number.
 fn holds(how: u8, op: u8, given: &[u8], stored: &[u8]) -> Result<bool, Errno> {
     let order = match how {
         mode::STRING => text_order(given, stored),
@@ -65,7 +65,7 @@ fn cmp_vals(call: &mut Call<'_>) -> Outcome {
     Ok(Bytes::new())
 }
 
-/// What holds for a stored value that a write may replace: one that is no number is as one that differs.
+/// Returns what holds for a stored value that a write may replace: one that is no number is as one that differs.
 fn holds_for_write(how: u8, op: u8, given: &[u8], stored: &[u8]) -> Result<bool, Errno> {
     match holds(how, op, given, stored) {
         Err(Errno::EIO) => Ok(false),

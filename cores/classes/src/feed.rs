@@ -24,7 +24,7 @@ impl<'a> Feed<'a> {
         Self { view, ranges, held: BytesMut::new() }
     }
 
-    /// Whether all was handed out.
+    /// Returns true if all was handed out.
     pub(crate) fn is_empty(&self) -> bool {
         self.held.is_empty() && self.ranges.iter().all(|(_, len)| *len == 0)
     }

@@ -191,7 +191,7 @@ fn push_part(call: &mut Call<'_>) -> Outcome {
 struct Entries<'a> {
     feed: Feed<'a>,
     magic: u64,
-    /// Where the next entry is.
+    /// Place where the next entry is.
     offset: u64,
 }
 

@@ -91,7 +91,7 @@ fn turn_it_to_11(call: &mut Call<'_>) -> Outcome {
     Ok(Bytes::new())
 }
 
-/// What was recorded.
+/// Returns what was recorded.
 fn replay(call: &mut Call<'_>) -> Outcome {
     let stat = call.must_exist()?;
     if stat.size > 1100 {

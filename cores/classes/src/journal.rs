@@ -113,7 +113,7 @@ fn get_client(call: &mut Call<'_>) -> Outcome {
     Ok(client(call, &id)?.to_bytes())
 }
 
-/// Where a new client begins: at the position of the one that is furthest behind.
+/// Returns where a new client begins: at the position of the one that is furthest behind.
 fn furthest_behind(clients: &[Client]) -> Position {
     let heads = clients.iter().map(|c| c.committed.objects.first().map(|p| (p.tag, p.entry)));
     match heads.collect::<Option<Vec<_>>>() {

@@ -71,7 +71,7 @@ pub trait View {
     fn omap_get(&self, keys: &[Bytes]) -> Read<Vec<(Bytes, Bytes)>>;
     /// Sequence number of the newest snapshot that the object was written under; none if nothing is left of the object.
     fn snap_seq(&self) -> Option<u64>;
-    /// Who watches the object.
+    /// Returns who watches the object.
     fn watchers(&self) -> Vec<Origin>;
     /// The object's version as users see it.
     fn user_version(&self) -> u64;
@@ -91,7 +91,7 @@ pub struct Stat {
 pub enum Change {
     /// Create; fails with EEXIST if `exclusive` and the object exists.
     Create {
-        /// Whether it must not exist yet.
+        /// True if it must not exist yet.
         exclusive: bool,
     },
     /// Write bytes at an offset.
@@ -189,12 +189,12 @@ impl<'a> Call<'a> {
         denc::Reader::new(&self.input).get().map_err(|_| Fail::Errno(Errno::EINVAL))
     }
 
-    /// What `read` makes of the input; EINVAL if it cannot. Bytes after that are ignored.
+    /// Returns what `read` makes of the input; EINVAL if it cannot. Bytes after that are ignored.
     pub fn parse<T>(&self, read: impl FnOnce(&mut denc::Reader<'_>) -> denc::Result<T>) -> Result<T, Fail> {
         read(&mut denc::Reader::new(&self.input)).map_err(|_| Fail::Errno(Errno::EINVAL))
     }
 
-    /// Whether the object exists.
+    /// Returns whether the object exists.
     pub fn exists(&self) -> Result<bool, Fail> {
         Ok(self.view.stat()?.is_some())
     }

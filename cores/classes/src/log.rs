@@ -19,12 +19,12 @@ const PREFIX: &str = "1_";
 /// Most entries of one listing.
 pub(crate) const MAX_ENTRIES: usize = 1000;
 
-/// What keys of a time begin with; microseconds are enough.
+/// Returns what keys of a time begin with; microseconds are enough.
 pub(crate) fn time_key(time: UTime) -> String {
     format!("{PREFIX}{:010}.{:06}_", time.sec, time.nsec / 1000)
 }
 
-/// Whether a key lies at or after a boundary, of which only the beginning counts.
+/// Returns true if a key lies at or after a boundary, of which only the beginning counts.
 pub(crate) fn reached(key: &[u8], boundary: &[u8]) -> bool {
     &key[..key.len().min(boundary.len())] >= boundary
 }

@@ -25,12 +25,12 @@ pub struct Method {
 }
 
 impl Method {
-    /// Whether it reads.
+    /// Returns true if it reads.
     pub fn reads(&self) -> bool {
         self.flags & RD != 0
     }
 
-    /// Whether it writes.
+    /// Returns true if it writes.
     pub fn writes(&self) -> bool {
         self.flags & WR != 0
     }
@@ -41,7 +41,7 @@ impl Method {
 pub struct Filter {
     /// Its name; clients write it behind the class's and a point.
     pub name: &'static str,
-    /// Whether an object belongs into the listing, from its attribute's value and what the client gave.
+    /// True if an object belongs into the listing, from its attribute's value and what the client gave.
     pub matches: fn(value: &[u8], given: &[u8]) -> bool,
 }
 

@@ -34,7 +34,7 @@ fn shown(data: &[u8]) -> String {
     if out.len() > 400 { format!("{}... {} bytes", &out[..400], data.len()) } else { out }
 }
 
-/// What a client of the group hears.
+/// Returns what a client of the group hears.
 pub(crate) fn call(bench: &mut Bench, class: &str, method: &str, input: &[u8]) -> Result<Bytes, Errno> {
     let found = match find(class.as_bytes(), method.as_bytes()) {
         Lookup::Found(found) => found,

@@ -31,7 +31,7 @@ fn digest(data: &[u8]) -> String {
     format!("{:016x}", data.iter().fold(0xcbf2_9ce4_8422_2325, step))
 }
 
-/// What a client hears: reads of nothing find nothing, and writes answer nothing.
+/// Returns what a client hears: reads of nothing find nothing, and writes answer nothing.
 fn call(bench: &mut Bench, method: &str, input: &[u8]) -> (i32, Bytes) {
     let Lookup::Found(found) = find(b"rgw", method.as_bytes()) else { panic!("no method {method}") };
     if !found.writes() && !bench.exists() {

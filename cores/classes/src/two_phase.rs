@@ -41,7 +41,7 @@ struct Work {
     urgent: Urgent,
     /// Reservations that the head has no room for.
     spilled: Reservations,
-    /// Whether those changed.
+    /// True if those changed.
     spilled_changed: bool,
 }
 

@@ -34,7 +34,7 @@ pub struct Image {
     pub at: Place,
     /// Its id.
     pub id: String,
-    /// Where its data is.
+    /// Place where its data is.
     pub data: Place,
     /// What the names of its data objects begin with.
     pub prefix: String,
@@ -174,13 +174,13 @@ impl Image {
         format!("{}.{number:016x}", self.prefix)
     }
 
-    /// Whether it has all of these features.
+    /// Returns true if it has all of these features.
     pub fn has(&self, features: u64) -> bool {
         self.features & features == features
     }
 }
 
-/// How much of the head or a snapshot lies over the parent.
+/// Returns how much of the head or a snapshot lies over the parent.
 async fn overlap(io: &Io, at: &Place, head: &str, snap: u64) -> Result<Option<u64>> {
     // A flag, and the number if it is set.
     let output: Overlap = io.call(at, head, "parent_overlap_get", &snap.to_bytes()).await?;

@@ -23,9 +23,9 @@ pub struct Layout {
 pub struct Extent {
     /// Number of the object.
     pub object: u64,
-    /// Where in the object.
+    /// Place in the object.
     pub offset: u64,
-    /// Where in the image.
+    /// Place in the image.
     pub image: u64,
     /// Bytes.
     pub len: u64,
@@ -50,7 +50,7 @@ impl Layout {
         self.object_size / self.unit
     }
 
-    /// How many objects an image of so many bytes may have.
+    /// Returns how many objects an image of so many bytes may have.
     pub fn objects(&self, size: u64) -> u64 {
         let set = self.object_size * self.count;
         let rest = size % set;
@@ -102,7 +102,7 @@ mod tests {
 
     const STRIPED: Layout = Layout { object_size: 1 << 20, unit: 1 << 18, count: 3 };
 
-    /// Where a byte is, by walking the units from the start.
+    /// Returns where a byte is, by walking the units from the start.
     fn walk(layout: &Layout, byte: u64) -> (u64, u64) {
         let (mut set, mut row, mut column) = (0, 0, 0);
         for _ in 0..byte / layout.unit {

@@ -61,7 +61,7 @@ impl Fail {
         Self { errno, what: what.into() }
     }
 
-    /// Whether it was cancelled.
+    /// Returns true if it was cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.errno == Errno::ECANCELED
     }

@@ -38,7 +38,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Whether somebody else has the image open.
+    /// Returns whether somebody else has the image open.
     pub(crate) async fn is_shared(&self, io: &Io, image: &Image) -> Result<bool> {
         Ok(io.watchers(&image.at, &image.header()).await?.len() > 1)
     }

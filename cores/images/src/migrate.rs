@@ -49,7 +49,7 @@ const NOT_WRITTEN: u8 = 0;
 /// A migration, as its target says.
 #[derive(Clone, Debug)]
 pub struct Migration {
-    /// Where the target is, and its id.
+    /// Place where the target is, and its id.
     pub target: (Place, String),
     /// What its header says.
     pub spec: MigrationSpec,
@@ -79,7 +79,7 @@ pub async fn by_name(io: &Io, at: &Place, name: &str) -> Result<Option<Migration
     Ok(None)
 }
 
-/// What an image's header says about moving, if it does.
+/// Returns what an image's header says about moving, if it does.
 async fn said(io: &Io, at: &Place, id: &str) -> Result<Option<MigrationSpec>> {
     match io.call(at, &image::header(id), "migration_get", b"").await {
         Ok(spec) => Ok(Some(spec)),
@@ -96,7 +96,7 @@ struct Ends {
 }
 
 impl Migration {
-    /// Why only the rbd command can go on with it, if so.
+    /// Returns why only the rbd command can go on with it, if so.
     pub fn refusal(&self) -> Option<Fail> {
         if !self.spec.source_spec.is_empty() {
             return Some(for_the_command("its source is not in this cluster"));
@@ -293,7 +293,8 @@ impl Copying<'_> {
         (self.under(step.end).into_iter().map(seen).collect(), size)
     }
 
-    /// What the object holds; nothing where only what the source is a clone of has something, as the target is a clone of that, too.
+    /// Returns what the object holds; nothing where only what the source is a clone of has something, as the target is
+    /// a clone of that, too.
     async fn content(&self, step: &Step, look: &Look) -> Result<Option<Vec<u8>>> {
         let own = look.0.iter().any(Option::is_some);
         if !own && !self.ends.spec.flatten {
@@ -326,8 +327,8 @@ fn seen_by(list: &SnapList, snap: u64) -> Option<SnapId> {
     clone.snaps.contains(&snap).then_some(clone.cloneid)
 }
 
-/// What makes an object of one content one of another. `hides`: an object that is there, though empty, is not like none, as something
-/// lies below it.
+/// Returns what makes an object of one content one of another. `hides`: an object that is there, though empty, is not
+/// like none, as something lies below it.
 fn difference(before: Option<&[u8]>, after: Option<&[u8]>, hides: bool) -> Vec<Op> {
     let (had, before) = (before.is_some(), before.unwrap_or_default());
     let Some(after) = after else {
@@ -361,7 +362,7 @@ fn difference(before: Option<&[u8]>, after: Option<&[u8]>, hides: bool) -> Vec<O
     ops
 }
 
-/// What has to be done to the grain at an offset: an operation, if any.
+/// Returns what has to be done to the grain at an offset: an operation, if any.
 fn change(before: &[u8], after: &[u8], at: usize) -> Option<u16> {
     let grain = |data: &'_ [u8]| data.get(at..data.len().min(at + GRAIN)).unwrap_or_default().to_vec();
     let (mut before, after) = (grain(before), grain(after));
@@ -431,7 +432,7 @@ pub async fn abort(io: &Io, at: &Place, id: &str, progress: &Progress) -> Result
     trash::forget(io, &source, &source_id).await
 }
 
-/// What others have to do with an image that is to go would have to be moved back.
+/// Returns what others have to do with an image that is to go would have to be moved back.
 async fn refuse_ties(io: &Io, target: &Image) -> Result<()> {
     let group: GroupSpec = io.call(&target.at, &target.header(), "image_group_get", b"").await?;
     if group.pool >= 0 {

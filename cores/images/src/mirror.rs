@@ -27,7 +27,7 @@ fn bytes(text: &str) -> Bytes {
     Bytes::copy_from_slice(text.as_bytes())
 }
 
-/// Whether a pool or namespace mirrors images that are chosen one by one.
+/// Returns whether a pool or namespace mirrors images that are chosen one by one.
 ///
 /// # Errors
 /// Those of reading.
@@ -36,7 +36,7 @@ pub async fn is_by_image(io: &Io, at: &Place) -> Result<bool> {
     Ok(mode == Some(mirror_mode::IMAGE))
 }
 
-/// What mirroring knows of an image.
+/// Returns what mirroring knows of an image.
 ///
 /// # Errors
 /// Those of reading.
@@ -44,7 +44,7 @@ pub async fn entry(io: &Io, at: &Place, id: &str) -> Result<Option<MirrorImage>>
     io.call(at, MIRRORING, "mirror_image_get", &bytes(id).to_bytes()).await.optional()
 }
 
-/// Whether an image is mirrored by snapshots.
+/// Returns whether an image is mirrored by snapshots.
 ///
 /// # Errors
 /// Those of reading.
@@ -155,7 +155,8 @@ async fn add_snapshot(io: &Io, image: &Image, entry: &MirrorImage, peers: &BTree
     Ok(snap)
 }
 
-/// Whether mirroring made a snapshot that no peer needs: none is left, or whoever made it was cut off (as we have the lock, nobody is at it).
+/// Returns true if mirroring made a snapshot that no peer needs: none is left, or whoever made it was cut off (as we
+/// have the lock, nobody is at it).
 fn is_for_nobody(image: &Image, snap: &image::Snap) -> bool {
     let SnapshotNamespace::Mirror(mirror) = &snap.info.namespace else { return false };
     let cut_off = !mirror.complete && image.has(feature::EXCLUSIVE_LOCK);
@@ -190,7 +191,7 @@ pub(crate) async fn begin_to_forget(io: &Io, image: &Image) -> Result<()> {
     io.exec(&image.at, MIRRORING, "mirror_image_set", &(bytes(&image.id), disabling).to_bytes()).await
 }
 
-/// When an image's data is gone.
+/// Returns when an image's data is gone.
 pub(crate) async fn forget(io: &Io, image: &Image) -> Result<()> {
     io.exec(&image.at, MIRRORING, "mirror_image_remove", &bytes(&image.id).to_bytes()).await.optional()?;
     Ok(())

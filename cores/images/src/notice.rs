@@ -170,7 +170,7 @@ pub(crate) async fn go_on(io: &Io, image: &Image, Pause(id): Pause) {
     tell(io, &image.at, &image.header(), message(kind::UNQUIESCE, |out| id.encode(out))).await;
 }
 
-/// What a watcher says to an order: 0, or a negative error number. Others say nothing.
+/// Returns what a watcher says to an order: 0, or a negative error number. Others say nothing.
 fn result_of(reply: &Bytes) -> Option<i32> {
     Reader::new(reply).envelope("ResponseMessage", 1).ok()?.body.get().ok()
 }

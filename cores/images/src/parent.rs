@@ -63,7 +63,7 @@ impl Chain {
         Ok(Self(std::iter::once(layer).chain(behind).collect()))
     }
 
-    /// What an object of an image with this layout would hold up to the image's byte `end`.
+    /// Returns what an object of an image with this layout would hold up to the image's byte `end`.
     pub(crate) async fn object(&self, io: &Io, layout: &Layout, number: u64, end: u64) -> Result<Vec<u8>> {
         let mut data = Vec::new();
         for part in layout.of_object(number, end) {
@@ -97,7 +97,7 @@ impl Layer {
         Ok(Self { image, snap, overlap: overlap.unwrap_or(0) })
     }
 
-    /// What it is a clone of, if that matters.
+    /// Returns what it is a clone of, if that matters.
     fn behind(&self) -> Option<ParentImageSpec> {
         self.image.parent.clone().filter(|_| self.overlap > 0)
     }

@@ -44,7 +44,7 @@ impl Place {
     }
 }
 
-/// Whether a pool is one for images.
+/// Returns true if a pool is one for images.
 pub fn is_for_images(map: &OsdMap, pool: PoolId) -> bool {
     map.pool(pool).is_some_and(|p| p.application_metadata.contains_key(POOL_APPLICATION))
 }
@@ -140,7 +140,7 @@ impl Io {
         Ok(reply.ops.first_mut().map(|op| std::mem::take(&mut op.output)).unwrap_or_default())
     }
 
-    /// Which versions of an object there are, and what sees them; `None` if it was never there.
+    /// Returns which versions of an object there are, and what sees them; `None` if it was never there.
     pub(crate) async fn versions(&self, at: &Place, oid: &str) -> Result<Option<SnapList>> {
         let op = Op::new(code::LIST_SNAPS, OpArgs::None);
         let request = OpRequest { snapid: SnapId::DIR, ..request(at, oid, vec![op], flags::READ) };
@@ -159,7 +159,7 @@ impl Io {
         }
     }
 
-    /// Whether an object exists.
+    /// Returns whether an object exists.
     pub(crate) async fn exists(&self, at: &Place, oid: &str) -> Result<bool> {
         match self.read_op(at, oid, Op::new(code::STAT, OpArgs::None)).await {
             Ok(_) => Ok(true),
@@ -261,7 +261,7 @@ impl Io {
         }
     }
 
-    /// Who watches an object.
+    /// Returns who watches an object.
     pub(crate) async fn watchers(&self, at: &Place, oid: &str) -> Result<Vec<WatchItem>> {
         let output = self.read_op(at, oid, Op::new(code::LIST_WATCHERS, OpArgs::None)).await?;
         Ok(decoded::<WatchList>("a look at watchers", &output)?.entries)

@@ -30,7 +30,7 @@ fn bytes(text: &str) -> Bytes {
     Bytes::copy_from_slice(text.as_bytes())
 }
 
-/// What the trash says of an image.
+/// Returns what the trash says of an image.
 ///
 /// # Errors
 /// ENOENT: it is not there.
@@ -67,7 +67,7 @@ pub(crate) async fn take_name(io: &Io, at: &Place, id: &str, name: &str) -> Resu
     }
 }
 
-/// Whether a removal put an image here; one that was cut off before it had taken the name goes on.
+/// Returns whether a removal put an image here; one that was cut off before it had taken the name goes on.
 pub(crate) async fn is_leaving(io: &Io, at: &Place, id: &str) -> Result<bool> {
     let Some(entry) = get(io, at, id).await.optional()?.filter(|entry| entry.source == OF_REMOVAL) else { return Ok(false) };
     if entry.state == MOVING {
@@ -77,7 +77,7 @@ pub(crate) async fn is_leaving(io: &Io, at: &Place, id: &str) -> Result<bool> {
     Ok(true)
 }
 
-/// Whether an image is on its way back to its name.
+/// Returns true if an image is on its way back to its name.
 pub(crate) fn is_restored(entry: &TrashImageSpec) -> bool {
     entry.state == RESTORING
 }

@@ -320,7 +320,7 @@ impl<T> Works<T> {
         self.jobs.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.jobs.is_empty()
     }

@@ -68,7 +68,7 @@ fn facts(id: PoolId, pool: &Pool, root: i32, soft: &Soft) -> PoolFacts {
 /// The option that keeps all numbers as they are.
 pub const NOAUTOSCALE: &str = "mgr/pg_autoscaler/noautoscale";
 
-/// Whether somebody set that all numbers stay.
+/// Returns true if somebody set that all numbers stay.
 pub fn is_off(state: &State) -> bool {
     let set = ["mgr", "global"].iter().find_map(|section| state.config.get(section, NOAUTOSCALE));
     set.is_some_and(|text| matches!(text.to_ascii_lowercase().as_str(), "true" | "1" | "yes" | "on"))
@@ -139,7 +139,7 @@ impl Clock {
     }
 }
 
-/// Whether groups may be split and moved by themselves: all serve, and no OSD is too full to take what moves.
+/// Returns true if groups may be split and moved by themselves: all serve, and no OSD is too full to take what moves.
 fn is_calm(state: &State, soft: &Soft) -> bool {
     let map = &state.osdmap;
     let full = |osd: OsdId| map.is_in(osd) && map.state(osd) & (bits::FULL | bits::BACKFILLFULL) != 0;

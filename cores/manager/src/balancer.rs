@@ -34,7 +34,7 @@ pub const MOST_PLANS: usize = 64;
 /// What a round changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Where copies are.
+    /// Place where copies are.
     pub copies: Moves,
     /// Who leads.
     pub leaders: Orders,
@@ -75,15 +75,15 @@ pub struct Plan {
 pub struct Desk {
     /// Plans by name.
     pub plans: BTreeMap<String, Plan>,
-    /// When the last round began.
+    /// Time when the last round began.
     pub started: Option<UTime>,
     /// What became of it.
     pub result: String,
-    /// Whether it found nothing to do, or could not look.
+    /// True if it found nothing to do, or could not look.
     pub no_need: bool,
-    /// When that was, for the next one.
+    /// Time when that was, for the next one.
     last: Option<Mono>,
-    /// Whether it had to wait.
+    /// True if it had to wait.
     waits: bool,
     /// Number of rounds so far; each begins with another pool.
     rounds: usize,
@@ -105,7 +105,7 @@ pub enum Round {
 }
 
 impl Round {
-    /// What Ceph says of it.
+    /// Returns what Ceph says of it.
     pub fn says(&self) -> &str {
         match self {
             Round::Moves(_) => PLANNED,
@@ -157,7 +157,7 @@ fn module_number(state: &State, name: &str, default: f64) -> f64 {
     set.filter(|x| x.is_finite()).unwrap_or(default)
 }
 
-/// Whether rounds are made by themselves, as somebody set it.
+/// Returns true if rounds are made by themselves, as somebody set it.
 pub fn is_active(state: &State) -> bool {
     module_option(state, "active").is_none_or(|text| is_yes(text))
 }
@@ -167,7 +167,7 @@ pub fn mode(state: &State) -> &str {
     module_option(state, "mode").map_or("upmap", String::as_str)
 }
 
-/// Whether leaders are changed, too: unless somebody set `leaders` to false.
+/// Returns true if leaders are changed, too: unless somebody set `leaders` to false.
 fn changes_leaders(state: &State) -> bool {
     module_option(state, "leaders").is_none_or(|text| is_yes(text))
 }
@@ -187,7 +187,7 @@ fn is_on(state: &State) -> bool {
     is_active(state) && mode(state) == "upmap"
 }
 
-/// How many copies may be moved now, or why none may.
+/// Returns how many copies may be moved now, or why none may.
 fn room(state: &State, soft: &Soft, env: &Env) -> Result<usize, String> {
     let states = soft.pg_states(state);
     let all: u64 = states.iter().map(|(_, n)| n).sum();

@@ -91,7 +91,7 @@ pub struct Manager {
     pub objecter: Objecter,
     /// Its number among clients (global id); 0 until the monitor has one to give.
     pub id: u64,
-    /// When its ticket for OSDs should be replaced.
+    /// Time when its ticket for OSDs should be replaced.
     pub ticket_due: Mono,
     asked: BTreeMap<OpId, Asked>,
     /// Jobs on images.
@@ -215,7 +215,7 @@ impl Manager {
         self.works.poll_done()
     }
 
-    /// When [`Manager::work`] must be called at the latest.
+    /// Returns when [`Manager::work`] must be called at the latest.
     pub fn deadline(&self) -> Mono {
         self.sleeps.first().map_or(Mono::NEVER, |(at, _)| *at)
     }
@@ -294,7 +294,7 @@ impl Manager {
     }
 }
 
-/// What watchers said to a notification; nothing if that cannot be read.
+/// Returns what watchers said to a notification; nothing if that cannot be read.
 fn said(replies: &Rope) -> Vec<Bytes> {
     let replies = NotifyReplies::from_bytes(&replies.contiguous()).unwrap_or_default();
     replies.replies.into_iter().map(|(_, reply)| reply).collect()

@@ -77,12 +77,12 @@ impl Clocks {
         self.found.insert(name.to_owned(), Clock { skew, latency: latency.as_secs_f64() });
     }
 
-    /// Whether all have answered.
+    /// Returns true if all have answered.
     pub fn is_finished(&self) -> bool {
         self.asked.as_ref().is_none_or(|asked| asked.waiting.is_empty())
     }
 
-    /// What is known of a monitor's clock; nothing of the leader's own, which all are compared with.
+    /// Returns what is known of a monitor's clock; nothing of the leader's own, which all are compared with.
     pub fn of(&self, name: &str) -> Option<Clock> {
         self.found.get(name).copied()
     }

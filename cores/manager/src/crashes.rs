@@ -80,7 +80,7 @@ impl Report {
         self.text("crash_id")
     }
 
-    /// When the daemon died.
+    /// Returns when the daemon died.
     pub fn time(&self) -> Option<UTime> {
         UTime::parse_calendar(self.text("timestamp"))
     }

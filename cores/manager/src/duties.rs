@@ -21,7 +21,7 @@ pub struct Duties {
     pub images: Images,
     /// Events in progress.
     pub progress: Events,
-    /// When numbers of groups are looked at next.
+    /// Time when numbers of groups are looked at next.
     pub autoscaler: autoscaler::Clock,
     /// What the balancer did and plans.
     pub balancer: balancer::Desk,

@@ -28,7 +28,7 @@ const LONG_PERIOD: Duration = Duration::from_secs(10);
 const EXPIRE: Duration = Duration::from_secs(60);
 /// How often OSDs are told to go on counting.
 const TELL: Duration = Duration::from_secs(15);
-/// When a name is looked up again, and when after a failed attempt.
+/// Time when a name is looked up again, and when after a failed attempt.
 const RENAMED: Duration = Duration::from_secs(60);
 const FAILED: Duration = Duration::from_secs(5);
 /// Most specs at which somebody looks.
@@ -82,7 +82,7 @@ impl Spec {
 struct Look {
     asked: Mono,
     totals: BTreeMap<Image, Sums>,
-    /// When the current period began.
+    /// Time when the current period began.
     since: Mono,
     filling: BTreeMap<Image, Sums>,
     /// The period before: its length and figures.
@@ -104,14 +104,14 @@ impl Look {
 #[derive(Clone, Debug)]
 struct Name {
     text: Option<String>,
-    /// When to look it up again; never while a look-up is in flight.
+    /// Time to look it up again; never while a look-up is in flight.
     due: Mono,
 }
 
 /// What has become due.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// Whether OSDs must be told to count.
+    /// True if OSDs must be told to count.
     pub tell: bool,
     /// Images whose names must be looked up.
     pub names: Vec<Image>,
@@ -145,7 +145,7 @@ pub struct Row {
 #[derive(Clone, Debug, Default)]
 pub struct Images {
     all: Look,
-    /// When somebody saw all images last.
+    /// Time when somebody saw all images last.
     seen: Option<Mono>,
     /// Reports on images that had no room among all.
     left_out: u64,
@@ -307,7 +307,7 @@ fn add(sums: &mut Sums, more: &Sums) {
     }
 }
 
-/// What an image did in the last period: per second; latencies in nanoseconds for one operation.
+/// Returns what an image did in the last period: per second; latencies in nanoseconds for one operation.
 fn rates(look: &Look, image: &Image) -> [f64; 6] {
     let Some((span, sums)) = look.last.as_ref().and_then(|(span, all)| Some((span, all.get(image)?))) else { return [0.0; 6] };
     let mut rates = sums.map(|n| n as f64 / span.as_secs_f64());

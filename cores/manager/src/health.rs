@@ -61,7 +61,7 @@ pub struct Check {
     pub severity: Severity,
     /// The finding in one line.
     pub summary: String,
-    /// How many things it is about: OSDs, pools, placement groups. A mute ends when the number grows.
+    /// Number of things it is about: OSDs, pools, placement groups. A mute ends when the number grows.
     pub count: u64,
     /// One line for each of them, [`DETAILS`] at most where there may be many.
     pub detail: Vec<String>,
@@ -302,8 +302,8 @@ fn pools(checks: &mut Checks, state: &State, soft: &Soft, env: &Env) {
     }
 }
 
-/// Whether pools of one copy are worth a warning: if somebody says so, or, unless somebody denies it, if the hardware gives new
-/// pools more copies by now.
+/// Returns true if pools of one copy are worth a warning: if somebody says so, or, unless somebody denies it, if the
+/// hardware gives new pools more copies by now.
 fn wants_redundancy(state: &State, env: &Env) -> bool {
     const OPTION: &str = "mon_warn_on_pool_no_redundancy";
     let said = state.config.sections.values().any(|options| options.contains_key(OPTION));

@@ -66,15 +66,15 @@ impl Pair {
         [self.source, self.target]
     }
 
-    /// Whether both lie on the same OSDs, as many as the pool wants and where they belong.
+    /// Returns true if both lie on the same OSDs, as many as the pool wants and where they belong.
     fn lies_together(self, map: &OsdMap, pool: &Pool) -> bool {
         let (source, target) = (map.placed(self.source), map.placed(self.target));
         source == target && target.up == target.acting && target.acting.len() == usize::from(pool.size)
     }
 }
 
-/// What the primary of a group says, if it still leads and that was true with this map or a newer one. OSDs repeat nothing: what one has
-/// said of a group holds until it says something else.
+/// Returns what the primary of a group says, if it still leads and that was true with this map or a newer one. OSDs
+/// repeat nothing: what one has said of a group holds until it says something else.
 fn told<'s>(state: &State, soft: &'s Soft, pg: PgId, since: Epoch) -> Option<&'s PgSoft> {
     let leads = |known: &&PgSoft| state.osdmap.placed(pg).acting_primary == known.osd && state.osdmap.is_up(known.osd);
     let seen = |osd| soft.osds.get(&osd).and_then(|known| known.report.as_ref()).map_or(0, |report| report.epoch);
@@ -109,7 +109,7 @@ impl Merging {
         }
     }
 
-    /// Whether groups that were announced are ready, so that the next step need not wait.
+    /// Returns true if groups that were announced are ready, so that the next step need not wait.
     pub fn is_due(&self, state: &State, soft: &Soft) -> bool {
         self.announced.iter().any(|(id, announced)| {
             let pair = state.osdmap.pool(*id).and_then(|pool| Pair::of(*id, pool));
@@ -151,7 +151,7 @@ impl Merging {
     }
 }
 
-/// Whether a state says that a group is ready to be merged.
+/// Returns true if a state says that a group is ready to be merged.
 fn shows_ready(state: PgState) -> bool {
     state.has(PgState::PREMERGE) && state.has(PgState::CLEAN)
 }

@@ -61,7 +61,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// What happened between two sums, `secs` seconds apart.
+    /// Returns what happened between two sums, `secs` seconds apart.
     pub fn of(delta: &ObjectStatSum, secs: f64) -> Self {
         let positive = |n: i64| n.max(0);
         Self {
@@ -72,7 +72,7 @@ impl Pace {
         }
     }
 
-    /// Whether nothing was recovered.
+    /// Returns true if nothing was recovered.
     pub fn is_zero(&self) -> bool {
         self.objects == 0 && self.bytes == 0 && self.keys == 0
     }

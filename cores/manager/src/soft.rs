@@ -24,9 +24,9 @@ const SAMPLES: usize = 16;
 pub struct OsdSoft {
     /// The OSD's session with the monitor, while there is one.
     pub session: Option<SessionId>,
-    /// When the OSD was last heard.
+    /// Time when the OSD was last heard.
     pub last_seen: Mono,
-    /// When its session ended, if it did.
+    /// Time when its session ended, if it did.
     pub closed_at: Option<Mono>,
     /// Since when it is down in the map. It is marked out some time after.
     pub down_since: Option<Mono>,
@@ -41,9 +41,9 @@ pub struct PgSoft {
     pub report: PgReport,
     /// The OSD that sent the report.
     pub osd: OsdId,
-    /// When the report came.
+    /// Time when the report came.
     pub at: UTime,
-    /// When something last held of it.
+    /// Time when something last held of it.
     pub stamps: Stamps,
 }
 
@@ -62,7 +62,7 @@ pub struct ServiceSoft {
     pub gid: u64,
     /// The service's address.
     pub addr: String,
-    /// When the service began.
+    /// Time when the service began.
     pub since: UTime,
 }
 
@@ -110,7 +110,7 @@ pub struct Soft {
     pub version: u64,
     /// Addresses of OSDs at their last boot.
     pub booted: BTreeMap<OsdId, EntityAddrVec>,
-    /// Whether the cluster's level may be raised.
+    /// True if the cluster's level may be raised.
     pub level: levels::Clock,
     /// OSDs that may not boot: why, and when they tried last.
     pub refused: BTreeMap<OsdId, (String, Mono)>,
@@ -367,7 +367,7 @@ impl Soft {
         }
     }
 
-    /// What changed within the window, in one pool or in all, and the seconds in which it did.
+    /// Returns what changed within the window, in one pool or in all, and the seconds in which it did.
     fn change(&self, pool: Option<PoolId>) -> Option<(ObjectStatSum, f64)> {
         let ((t0, first), (t1, last)) = (self.samples.front()?, self.samples.back()?);
         let secs = t1.since(*t0).as_secs_f64();
@@ -402,7 +402,7 @@ impl Soft {
     }
 }
 
-/// How many copies of an object there are on average, in a pool of so many: fewer while some are missing.
+/// Returns how many copies of an object there are on average, in a pool of so many: fewer while some are missing.
 pub fn copies_there(sum: &ObjectStatSum, size: i64) -> f64 {
     let all = sum.num_object_copies;
     let share = if all > 0 { (all - sum.num_objects_degraded).max(0) as f64 / all as f64 } else { 1.0 };

@@ -16,15 +16,15 @@ pub struct Stamps {
     pub fullsized: UTime,
     /// No object lacked a copy.
     pub undegraded: UTime,
-    /// When it began to serve.
+    /// Time when it began to serve.
     pub became_active: UTime,
-    /// When its members began to agree.
+    /// Time when its members began to agree.
     pub became_peered: UTime,
 }
 
 impl Stamps {
-    /// What a report that came at `at` says, after what was known before: stamps, and the state of the last report. Of a group
-    /// that was not known, what does not hold last held before its state changed.
+    /// Returns what a report that came at `at` says, after what was known before: stamps, and the state of the last
+    /// report. Of a group that was not known, what does not hold last held before its state changed.
     pub fn after(before: Option<(&Self, PgState)>, report: &PgReport, at: UTime) -> Self {
         let Some((known, was)) = before else { return Self::first(report, at) };
         let state = report.state;
@@ -71,7 +71,7 @@ fn held(state: PgState, stamps: &mut Stamps) -> [(bool, &mut UTime); 5] {
     ]
 }
 
-/// Whether the members of a group in this state agree on what it holds.
+/// Returns true if the members of a group in this state agree on what it holds.
 pub(crate) fn is_peered(state: PgState) -> bool {
     state.has(PgState::ACTIVE) || state.has(PgState::PEERED)
 }

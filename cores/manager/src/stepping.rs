@@ -62,7 +62,7 @@ pub fn step(state: &State, soft: &Soft, env: &Env, placements: &Placements, inc:
     }
 }
 
-/// Where `pgp_num` can go: not above what there is, or will be.
+/// Returns where `pgp_num` can go: not above what there is, or will be.
 fn goal(pool: &Pool) -> u32 {
     let there = if planner::merge::shrinks(pool) { pool.pg_num_target } else { pool.pg_num };
     pool.pgp_num_target.min(there)
@@ -91,19 +91,21 @@ pub fn inherit(base: &OsdMap, change: &mut Incremental) {
     }
 }
 
-/// Whether each OSD that is up has told of its groups since this map: what the last step misplaced is counted then.
+/// Returns true if each OSD that is up has told of its groups since this map: what the last step misplaced is counted
+/// then.
 pub(crate) fn all_follow(state: &State, soft: &Soft, epoch: Epoch) -> bool {
     let map = &state.osdmap;
     let seen = |osd: OsdId| soft.osds.get(&osd).and_then(|o| o.report.as_ref()).is_some_and(|r| r.epoch >= epoch);
     map.osds().filter(|osd| map.is_up(*osd)).all(seen)
 }
 
-/// Whether each group is known and serves. Moving some of them when others are in trouble makes it worse.
+/// Returns true if each group is known and serves. Moving some of them when others are in trouble makes it worse.
 pub(crate) fn all_serve(state: &State, soft: &Soft) -> bool {
     soft.pg_states(state).iter().all(|(is, _)| is.has(PgState::ACTIVE) && !is.has(PgState::STALE))
 }
 
-/// Where `pgp_num` goes next, if so large a part of all may be misplaced. At least two groups move, so that it ends.
+/// Returns where `pgp_num` goes next, if so large a part of all may be misplaced. At least two groups move, so that it
+/// ends.
 fn next(from: u32, to: u32, pg_num: u32, room: f64) -> u32 {
     let most = ((f64::from(pg_num) * room) as u32).max(2);
     if to > from { from.saturating_add(most).min(to) } else { from.saturating_sub(most).max(to) }

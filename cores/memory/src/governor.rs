@@ -48,7 +48,7 @@ pub struct Domain {
 /// How things stand at a moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
-    /// When.
+    /// Time.
     pub at: Mono,
     /// Bytes of memory that the process has for itself.
     pub resident: u64,
@@ -89,7 +89,7 @@ impl Governor {
         shares
     }
 
-    /// Whether there is less than OSDs need to work, by the last decision.
+    /// Returns true if there is less than OSDs need to work, by the last decision.
     pub fn short(&self) -> bool {
         self.short
     }
@@ -134,7 +134,7 @@ impl Governor {
     }
 }
 
-/// What a domain has for all OSDs of the process together.
+/// Returns what a domain has for all OSDs of the process together.
 fn room(domain: &Domain, resident: u64, osds: usize) -> u64 {
     let reserve = domain.size / RESERVE;
     // (A host's figure counts tasks that wait for their own group's memory, too.)

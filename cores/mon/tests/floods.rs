@@ -38,7 +38,7 @@ fn part(n: usize) -> String {
     format!("{n}{}", "x".repeat(LONG / 6))
 }
 
-/// What OSDs tell the monitors, in the name of osd.0.
+/// Returns what OSDs tell the monitors, in the name of osd.0.
 fn of_an_osd(kind: &str, n: usize) -> Option<Message> {
     let texts = || BTreeMap::from([(part(n), part(n))]);
     Some(match kind {
@@ -59,7 +59,7 @@ fn of_an_osd(kind: &str, n: usize) -> Option<Message> {
     })
 }
 
-/// What monitors say to each other.
+/// Returns what monitors say to each other.
 fn of_a_monitor(kind: &str, n: usize) -> Option<Message> {
     let payload = || bytes::Bytes::from(long(n));
     let head = || Carried { kind: MonCommand::KIND, front: payload(), ..Carried::default() };
@@ -83,7 +83,7 @@ fn of_a_monitor(kind: &str, n: usize) -> Option<Message> {
     })
 }
 
-/// What the manager hears.
+/// Returns what the manager hears.
 fn of_the_manager(kind: &str, n: usize) -> Option<Message> {
     let texts = || BTreeMap::from([(part(n), part(n))]);
     let counter = || CounterType { path: part(n), description: part(n), ..CounterType::default() };

@@ -90,7 +90,7 @@ fn may(rule: &str, who: &Who) -> bool {
     })
 }
 
-/// What Ceph's rule and ours say of each message, as the documents have it: place and message, both rules.
+/// Returns what Ceph's rule and ours say of each message, as the documents have it: place and message, both rules.
 fn rules() -> BTreeMap<(String, String), (String, String)> {
     let docs = include_str!("../../../docs/compatibility.md");
     let section = docs.split("## Which messages need which rights").nth(1).and_then(|rest| rest.split("\n## ").next());
@@ -124,7 +124,7 @@ fn world(who: &Who) -> World {
     world
 }
 
-/// Whether an answer of this kind came; for pool operations, one that says that it was allowed.
+/// Returns true if an answer of this kind came; for pool operations, one that says that it was allowed.
 fn answered(world: &mut World, peer: usize, kind: u16) -> bool {
     let all = world.take(peer, kind);
     match kind {
@@ -133,7 +133,7 @@ fn answered(world: &mut World, peer: usize, kind: u16) -> bool {
     }
 }
 
-/// What all see of a cluster.
+/// Returns what all see of a cluster.
 fn seen(world: &mut World) -> String {
     let mut all = String::new();
     for prefix in ["osd dump", "osd metadata", "service dump", "mon dump", "config dump", "auth ls", "df"] {

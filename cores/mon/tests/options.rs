@@ -17,7 +17,7 @@ fn get(world: &mut World, who: &str, name: &str) -> String {
     world.ok(&format!(r#"{{"prefix":"config get","who":"{who}","key":"{name}"}}"#)).trim().to_owned()
 }
 
-/// What a client is told, whatever the monitor says of itself to its own process.
+/// Returns what a client is told, whatever the monitor says of itself to its own process.
 fn told(world: &mut World, admin: usize, json: &str) -> String {
     let ack = world.command(admin, json, b"");
     assert_eq!(ack.result, 0, "{json}: {}", ack.status);

@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
-/// What a recorded command printed, by the recording's name: (command, output, errors).
+/// Returns what a recorded command printed, by the recording's name: (command, output, errors).
 #[allow(clippy::disallowed_methods, reason = "a test reads its data")]
 fn recordings() -> BTreeMap<String, (String, String, String)> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/recordings.tar.xz");

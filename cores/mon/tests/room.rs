@@ -16,7 +16,7 @@ fn add(world: &mut World, client: usize) -> (i32, String) {
     world.call(&format!(r#"{{"prefix":"auth add","entity":"client.n{client}","caps":["mon","{caps}"]}}"#))
 }
 
-/// How many of these are taken before one is refused, and what is said then.
+/// Returns how many of these are taken before one is refused, and what is said then.
 fn fill(world: &mut World, mut one: impl FnMut(&mut World, usize) -> (i32, String)) -> (usize, String) {
     for n in 0..1000 {
         let (result, text) = one(world, n);

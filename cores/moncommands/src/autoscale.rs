@@ -98,7 +98,7 @@ fn table(cx: &Cx<'_>, all: &[Advice]) -> String {
     t.render().replace('\n', "  \n")
 }
 
-/// Which pools keep more groups than they should have, and why.
+/// Returns which pools keep more groups than they should have, and why.
 fn remarks(cx: &Cx<'_>, all: &[Advice]) -> String {
     let high = all.iter().filter(|advice| advice.would_adjust() && !advice.is_to_change());
     let names: Vec<&str> = high.map(|advice| cx.state.pool_name(advice.pool.id)).collect();

@@ -157,7 +157,7 @@ fn totals(counts: &Counts) -> [f64; 3] {
     counts.values().fold([0.0; 3], |sum, held| [sum[0] + held[0], sum[1] + held[1], sum[2] + held[2]])
 }
 
-/// What each OSD holds, or which part of all, as a dictionary for each metric.
+/// Returns what each OSD holds, or which part of all, as a dictionary for each metric.
 fn by_metric(counts: &Counts, part: bool) -> String {
     let sums = totals(counts);
     python(METRICS.iter().enumerate().map(|(n, metric)| {

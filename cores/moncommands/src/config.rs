@@ -447,7 +447,7 @@ fn shown_line(who: &str, name: &str, row: &Shown) -> Value {
     line
 }
 
-/// What `config show` says of an option that is kept, and by which that daemon does not go.
+/// Returns what `config show` says of an option that is kept, and by which that daemon does not go.
 fn ignored(who: &str, name: &str) -> String {
     match settings::effect_at(name, who) {
         settings::Effect::None(_) => "no effect here".into(),

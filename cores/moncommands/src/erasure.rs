@@ -29,7 +29,7 @@ fn refusal(refused: ec::Refusal) -> Refusal {
     Refusal::new(refused.errno, refused.text)
 }
 
-/// What profiles have that do not say otherwise.
+/// Returns what profiles have that do not say otherwise.
 fn defaults(cx: &Cx<'_>) -> String {
     effective::of_monitor(cx.state, cx.env, "osd_pool_default_erasure_code_profile")
 }

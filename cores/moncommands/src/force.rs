@@ -34,7 +34,7 @@ struct Wish {
     useful: PgState,
     /// The state of a group that was asked before.
     forced: PgState,
-    /// Whether it is taken back.
+    /// True if it is taken back.
     cancel: bool,
     /// What is said of a group that has no use for it.
     idle: &'static str,

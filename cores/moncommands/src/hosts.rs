@@ -45,7 +45,7 @@ fn existing(cx: &Cx<'_>, name: &str) -> Result<Host, Refusal> {
     }
 }
 
-/// What runs of a host, in a word.
+/// Returns what runs of a host, in a word.
 pub(super) fn standing(cx: &Cx<'_>, host: &Host) -> &'static str {
     let (up, _) = host.counts(cx.state);
     let heard = host.mons.iter().filter(|m| cx.env.standing.heard.contains(m)).count();
@@ -159,7 +159,7 @@ fn weighed(map: &OsdMap, osds: &[OsdId], weight: u32) -> OsdMap {
     map
 }
 
-/// Why pools would have too few copies without some OSDs.
+/// Returns why pools would have too few copies without some OSDs.
 fn too_few_copies(state: &State, osds: &[OsdId]) -> Option<String> {
     let (with, without) = (weighed(&state.osdmap, osds, crush::ONE), weighed(&state.osdmap, osds, 0));
     let places = |map: &OsdMap, pg: PgId| map.compute_up_acting(pg).up.into_iter().filter(|o| *o != crush::NONE).count();
@@ -180,7 +180,7 @@ fn too_few_copies(state: &State, osds: &[OsdId]) -> Option<String> {
     (!text.is_empty()).then(|| format!("{}: add a host or OSDs first, or lower `size`", text.join(", ")))
 }
 
-/// Why the data of some OSDs would not fit on the others.
+/// Returns why the data of some OSDs would not fit on the others.
 fn no_space(cx: &Cx<'_>, osds: &[OsdId]) -> Option<String> {
     let map = &cx.state.osdmap;
     let used = |osd: &OsdId| cx.soft.space(*osd).data;
@@ -243,7 +243,7 @@ fn drain_status(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     Ok(cx.structure("drain", &value))
 }
 
-/// What the process of a host asks now and then.
+/// Returns what the process of a host asks now and then.
 fn duties(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let name = args.str("host");
     let listed = hosts::all(cx.state, &cx.env.config).remove(name).unwrap_or_default().mons;
@@ -262,7 +262,7 @@ struct Risk {
     unknown: bool,
 }
 
-/// What would be lost; none if everything is elsewhere.
+/// Returns what would be lost; none if everything is elsewhere.
 fn risk(cx: &Cx<'_>, osds: &[OsdId]) -> Option<Risk> {
     let why = match Need::of(cx, osds) {
         Ok(need) => need.why()?,

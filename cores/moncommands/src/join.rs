@@ -80,7 +80,7 @@ fn token(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     Ok(Reply::data(value.to_string()))
 }
 
-/// When an entity's key ends, if it is one of these.
+/// Returns when an entity's key ends, if it is one of these.
 fn ends(name: &EntityName, entity: &EntityKey) -> Option<u64> {
     let one = name.kind == EntityType::Client && name.id.starts_with(PREFIX);
     entity.caps.get(ENDS).filter(|_| one)?.parse().ok()
@@ -137,7 +137,7 @@ fn seat_for(cx: &Cx<'_>, args: &Args, host: &str) -> Result<Option<String>, Refu
     }
 }
 
-/// Whether daemons of a host of this name are known.
+/// Returns true if daemons of a host of this name are known.
 fn is_known(state: &State, host: &str) -> bool {
     let is = |m: &BTreeMap<String, String>| m.get("hostname").is_some_and(|name| name == host);
     let listed = state.osd_metadata.iter().any(|(osd, m)| state.osdmap.exists(*osd) && is(m));

@@ -26,7 +26,7 @@ fn names(laggards: &[Laggard]) -> String {
     laggards.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// What comes next, in a sentence.
+/// Returns what comes next, in a sentence.
 fn outlook(cx: &Cx<'_>) -> String {
     let (state, config) = (cx.state, &cx.env.config);
     let Some(next) = levels::next(state, config) else {

@@ -231,7 +231,7 @@ fn standbys(cx: &Cx<'_>) -> Vec<Value> {
     cx.state.mgrmap.standbys.values().map(one).collect()
 }
 
-/// What the managers say about themselves, the active one first.
+/// Returns what the managers say about themselves, the active one first.
 pub(super) fn all_metadata(cx: &Cx<'_>) -> Vec<BTreeMap<String, String>> {
     let m = &cx.state.mgrmap;
     // A manager is in the process of its monitor.
@@ -407,7 +407,7 @@ fn mds_stat(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     Ok(cx.show("mds_stat", value, String::new))
 }
 
-/// What Ceph's module shows that reports nothing.
+/// Returns what Ceph's module shows that reports nothing.
 fn telemetry_status() -> Value {
     json!({
         "channel_basic": true, "channel_crash": true, "channel_device": true, "channel_ident": false, "contact": null,

@@ -158,7 +158,7 @@ pub(super) fn hosts(cx: &Cx<'_>) -> Vec<(String, String)> {
     cx.state.monmap.ranks.iter().map(|name| (host(name), name.clone())).collect()
 }
 
-/// How many monitors there are of each version.
+/// Returns how many monitors there are of each version.
 pub(super) fn versions(cx: &Cx<'_>) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for (_, name) in hosts(cx) {
@@ -172,7 +172,7 @@ pub(super) fn version(cx: &Cx<'_>, name: &str) -> String {
     version_line(&told(cx, name))
 }
 
-/// What a monitor told about itself and its host; nothing if it never ran.
+/// Returns what a monitor told about itself and its host; nothing if it never ran.
 pub(super) fn told(cx: &Cx<'_>, name: &str) -> BTreeMap<String, String> {
     if name == cx.env.config.name {
         return cx.env.config.metadata();
@@ -180,7 +180,7 @@ pub(super) fn told(cx: &Cx<'_>, name: &str) -> BTreeMap<String, String> {
     cx.state.quorum.mons.get(name).map(|record| record.metadata.clone()).unwrap_or_default()
 }
 
-/// What the monitors say about themselves, by rank.
+/// Returns what the monitors say about themselves, by rank.
 fn all_metadata(cx: &Cx<'_>) -> Vec<Value> {
     cx.state.monmap.by_rank().map(|info| one_metadata(cx, &info.name, info.public_addrs.to_string())).collect()
 }
@@ -298,7 +298,7 @@ fn quorum_status(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     Ok(Reply::data(format.render("quorum_status", &quorum_dump(cx)) + end))
 }
 
-/// How this monitor stands, in Ceph's words.
+/// Returns how this monitor stands, in Ceph's words.
 fn standing(cx: &Cx<'_>) -> &'static str {
     let standing = &cx.env.standing;
     match (standing.leads, &standing.leader) {

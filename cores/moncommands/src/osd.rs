@@ -316,7 +316,8 @@ const EXPECTED: [(&str, &str); 9] = [
     ("rotational", "class"),
 ];
 
-/// What an OSD told when it booted, and what is known of it besides, named as Ceph does; nothing if it never booted.
+/// Returns what an OSD told when it booted, and what is known of it besides, named as Ceph does; nothing if it never
+/// booted.
 pub(super) fn told(cx: &Cx<'_>, osd: OsdId) -> BTreeMap<String, String> {
     let Some(mut all) = cx.state.osd_metadata.get(&osd).cloned() else { return BTreeMap::new() };
     let shown = |addrs: Option<&types::EntityAddrVec>| addrs.map(ToString::to_string).unwrap_or_default();
@@ -348,7 +349,7 @@ fn metadata(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     Ok(cx.structure("osd_metadata", &value))
 }
 
-/// What all OSDs say about themselves.
+/// Returns what all OSDs say about themselves.
 pub(super) fn all_metadata(cx: &Cx<'_>) -> Value {
     cx.state.osdmap.osds().map(|o| osd_metadata(cx, o)).collect()
 }

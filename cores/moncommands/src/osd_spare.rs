@@ -141,8 +141,8 @@ impl Offline {
     }
 }
 
-/// Whether more copies are missing than those of members that are not there: then some member lacks objects, and nobody says
-/// which one.
+/// Returns true if more copies are missing than those of members that are not there: then some member lacks objects,
+/// and nobody says which one.
 fn members_lack_objects(stats: &ObjectStatSum, size: usize, members: usize) -> bool {
     let absent = size.saturating_sub(members) as i64;
     stats.num_objects_degraded > absent.saturating_mul(stats.num_objects)
@@ -225,7 +225,7 @@ impl Need {
         Ok(need)
     }
 
-    /// Why the OSDs are needed, or may be; none if they are not.
+    /// Returns why the OSDs are needed, or may be; none if they are not.
     pub(super) fn why(&self) -> Option<(Errno, String)> {
         let mut text = String::new();
         if !self.safe.is_empty() {

@@ -230,7 +230,8 @@ pub(super) fn osd_fields(
     })
 }
 
-/// Whom each OSD sends heartbeats by the newest map; groups that it has and the map has elsewhere are not looked at.
+/// Returns whom each OSD sends heartbeats by the newest map; groups that it has and the map has elsewhere are not
+/// looked at.
 fn hb_peers(cx: &Cx<'_>) -> std::collections::BTreeMap<OsdId, BTreeSet<OsdId>> {
     let chosen = cx.state.config.get("osd", "osd_heartbeat_min_peers").and_then(|text| text.parse().ok());
     cx.state.osdmap.all_beat_partners(chosen.unwrap_or(HB_LEAST))
@@ -667,7 +668,7 @@ fn ls_by_primary(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     listed(cx, args, pool, |pg| pg.acting_primary == osd)
 }
 
-/// When a group was last without this kind of trouble; none if it has none of it.
+/// Returns when a group was last without this kind of trouble; none if it has none of it.
 fn stuck_since(cx: &Cx<'_>, pg: &Pg<'_>, kind: &str) -> Option<UTime> {
     let made = cx.state.osdmap.pools[&pg.id.pool].create_time;
     let stamps = pg.soft.map_or(Stamps::default(), |s| s.stamps);

@@ -283,7 +283,7 @@ fn objects(cx: &Cx<'_>) -> Value {
     })
 }
 
-/// What clients do, per second.
+/// Returns what clients do, per second.
 fn rates(cx: &Cx<'_>, pool: Option<PoolId>) -> Value {
     let rates = cx.soft.rates(pool);
     json!({
@@ -291,7 +291,7 @@ fn rates(cx: &Cx<'_>, pool: Option<PoolId>) -> Value {
     })
 }
 
-/// What recovery does, per second.
+/// Returns what recovery does, per second.
 fn pace(cx: &Cx<'_>, pool: Option<PoolId>) -> Value {
     let pace: recovery::Pace = cx.soft.pace(pool);
     let per_second = |n: i64| if pace.secs > 0.0 { (n as f64 / pace.secs) as u64 } else { 0 };

@@ -41,8 +41,8 @@ pub(super) fn parse_release(name: &str) -> Result<u8, Refusal> {
     }
 }
 
-/// What is said of a pool whose rule finds no OSD at all, so that nobody serves it; empty if it finds some. None is
-/// expected of a cluster without OSDs that are in.
+/// Returns what is said of a pool whose rule finds no OSD at all, so that nobody serves it; empty if it finds some.
+/// None is expected of a cluster without OSDs that are in.
 pub(super) fn barren(map: &OsdMap, pool: &Pool) -> String {
     /// Places that are looked for.
     const TRIED: u32 = 64;
@@ -88,7 +88,7 @@ pub(super) fn existing_pg(cx: &Cx<'_>, args: &Args) -> Result<PgId, Refusal> {
     }
 }
 
-/// What a change of a pool reads.
+/// Returns what a change of a pool reads.
 pub(super) fn ctx<'a>(cx: &Cx<'a>) -> pools::Ctx<'a> {
     pools::Ctx { state: cx.state, env: cx.env, now: cx.now }
 }

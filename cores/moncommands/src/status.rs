@@ -131,7 +131,7 @@ fn text(cx: &Cx<'_>) -> String {
     out
 }
 
-/// What clients and recovery do, if they do anything.
+/// Returns what clients and recovery do, if they do anything.
 fn io_lines(cx: &Cx<'_>) -> String {
     let (rates, pace) = (cx.soft.rates(None), cx.soft.pace(None));
     let mut lines = String::new();

@@ -303,7 +303,7 @@ fn diff_get(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     Ok(cx.structure("config_diff_get", &json!({"diff": told})))
 }
 
-/// What a monitor counts of its memory: the maps, and the last snapshot of its state.
+/// Returns what a monitor counts of its memory: the maps, and the last snapshot of its state.
 fn mempools(cx: &mut Cx<'_>, _: &Args) -> Outcome {
     let pools = [("osdmap", cx.state.osdmap.osds().count() as u64, 0), ("pgmap", cx.soft.pgs.len() as u64, 0)];
     let mut by_pool: Map<String, Value> =

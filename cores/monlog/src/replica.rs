@@ -106,7 +106,7 @@ impl Replica {
         self.journal.disk_done(done, out);
     }
 
-    /// What came of the disk since.
+    /// Returns what came of the disk since.
     pub fn poll(&mut self, now: Now, out: &mut Outputs) -> Option<Happened> {
         Some(match self.journal.poll()? {
             Event::Fresh => Happened::Fresh,

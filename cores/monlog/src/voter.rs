@@ -154,7 +154,7 @@ impl Voter {
         Ok(())
     }
 
-    /// When [`Voter::turn`] must be called at the latest.
+    /// Returns when [`Voter::turn`] must be called at the latest.
     pub fn deadline(&self) -> Mono {
         let log = if self.working && !self.stopped { self.replica.log.deadline() } else { Mono::NEVER };
         log.min(self.replica.journal.deadline())
@@ -172,7 +172,7 @@ impl Voter {
         self.working && self.replica.log.read_index(ReadId(id)).is_ok()
     }
 
-    /// Whether the applied state has a key.
+    /// Returns true if the applied state has a key.
     pub fn has(&self, key: &str) -> bool {
         self.replica.applied.keys.contains_key(key)
     }
@@ -183,7 +183,7 @@ impl Voter {
         self.working && self.replica.log.change(Membership { voters: set(voters), learners: set(learners) }).is_ok()
     }
 
-    /// Who votes, and who only learns.
+    /// Returns who votes, and who only learns.
     pub fn members(&self) -> (Vec<u64>, Vec<u64>) {
         let members = self.replica.log.membership();
         let ids = |set: &std::collections::BTreeSet<VoterId>| set.iter().map(|id| id.0).collect();
@@ -195,12 +195,13 @@ impl Voter {
         self.working && self.replica.log.transfer(VoterId(to)).is_ok()
     }
 
-    /// Whether it takes part: it has read its store, has not stopped, and knows that nobody remembers newer promises of it.
+    /// Returns true if it takes part: it has read its store, has not stopped, and knows that nobody remembers newer
+    /// promises of it.
     pub fn takes_part(&self) -> bool {
         self.working && !self.stopped && !self.replica.log.is_unsure() && self.replica.log.broken().is_none()
     }
 
-    /// Whether it has stopped for good.
+    /// Returns true if it has stopped for good.
     pub fn has_stopped(&self) -> bool {
         self.stopped
     }
@@ -211,7 +212,7 @@ impl Voter {
         (self.working && !self.stopped && log.leads()).then(|| log.term())
     }
 
-    /// Whether proposals are taken.
+    /// Returns true if proposals are taken.
     pub fn is_leader(&self) -> bool {
         self.working && !self.stopped && self.replica.log.is_leader()
     }

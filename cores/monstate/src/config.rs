@@ -50,16 +50,16 @@ pub struct Config {
     /// Options as a configuration file gives them (`osd_pool_default_pg_num` → `32`). The configuration database stands
     /// above them.
     pub options: BTreeMap<String, String>,
-    /// Where monitors of the cluster are, for one whose store is new: it makes no cluster, and waits to be taken in by those. Nobody: a new
-    /// store begins the cluster.
+    /// Place where monitors of the cluster are, for one whose store is new: it makes no cluster, and waits to be taken
+    /// in by those. Nobody: a new store begins the cluster.
     pub join: Vec<EntityAddrVec>,
-    /// Whether the defaults of pools follow disks and hosts as they are added to the cluster that this begins.
+    /// True if the defaults of pools follow disks and hosts as they are added to the cluster that this begins.
     pub defaults_follow: bool,
     /// The levels that this program can run at, and tells other monitors: [`Levels::OWN`]. Tests make programs of other levels with it.
     pub levels: Levels,
     /// Bytes of the log on device 0 after which it is folded into a snapshot; 0 for the default of 8 MiB.
     pub log_bytes: u64,
-    /// Where the manager's services are, by the names of Ceph's modules: `prometheus` → `http://10.0.0.1:9283/`.
+    /// Place where the manager's services are, by the names of Ceph's modules: `prometheus` → `http://10.0.0.1:9283/`.
     pub services: BTreeMap<String, String>,
 }
 
@@ -86,7 +86,7 @@ impl Config {
         }
     }
 
-    /// What the monitor tells the others about itself and its host.
+    /// Returns what the monitor tells the others about itself and its host.
     pub fn metadata(&self) -> BTreeMap<String, String> {
         let own =
             [("hostname", self.host.clone()), ("arch", std::env::consts::ARCH.into()), (Levels::KEY, self.levels.to_string())];

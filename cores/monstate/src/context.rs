@@ -48,9 +48,9 @@ pub struct Standing {
     pub heard: Vec<String>,
     /// Names of those whose stores were set back: they started with less than they had promised, and stopped.
     pub set_back: Vec<String>,
-    /// Whether this monitor leads.
+    /// True if this monitor leads.
     pub leads: bool,
-    /// Whether this monitor votes.
+    /// True if this monitor votes.
     pub is_voter: bool,
     /// Since when leader and quorum are these.
     pub since: Now,
@@ -62,8 +62,8 @@ impl Standing {
         2 * self.term + if self.quorum.is_empty() { 1 } else { 2 }
     }
 
-    /// Who of the quorum would be left without some, as a list; an error if those would decide nothing. `removed`: those would not be
-    /// counted as voters any more.
+    /// Returns who of the quorum would be left without some, as a list; an error if those would decide nothing.
+    /// `removed`: those would not be counted as voters any more.
     pub fn without(&self, some: &[&str], removed: bool) -> Result<String, String> {
         let stays = |name: &&String| !some.contains(&name.as_str());
         let left: Vec<&str> = self.quorum.iter().filter(stays).map(String::as_str).collect();
@@ -78,7 +78,7 @@ impl Standing {
 pub struct Env {
     /// What it was told when it was made.
     pub config: Config,
-    /// When it began to serve.
+    /// Time when it began to serve.
     pub started: Now,
     /// How it stands among the monitors.
     pub standing: Standing,
@@ -86,7 +86,7 @@ pub struct Env {
     pub disk_free: u64,
     /// Bytes of the disk of its store in all; 0 if unknown.
     pub disk_size: u64,
-    /// Whether the last write found no space.
+    /// True if the last write found no space.
     pub disk_full: bool,
     /// Largest number of bytes of the state so far, for `report`.
     pub snapshot_bytes: u64,

@@ -41,7 +41,7 @@ pub struct Facts {
     pub disks: u32,
     /// Copies of a new pool now.
     pub size: u32,
-    /// Whether nobody else decided that.
+    /// True if nobody else decided that.
     pub follows: bool,
     /// Copies of the pool with most of them that uses the first rule; 0 without pools.
     pub largest: u32,
@@ -62,7 +62,7 @@ pub fn decide(f: &Facts) -> (u32, Domain) {
     }
 }
 
-/// Whether the decision can not change any more: to be asked first, since facts cost a look at all OSDs.
+/// Returns true if the decision can not change any more: to be asked first, since facts cost a look at all OSDs.
 pub fn is_settled(state: &State) -> bool {
     let domain = domain(&state.osdmap.crush);
     let most = set_here(state).is_none_or(|size| size >= ENOUGH);
@@ -113,7 +113,7 @@ fn disks(metadata: &BTreeMap<OsdId, BTreeMap<String, String>>, osds: &[OsdId]) -
     if distinct.len() == osds.len() { osds.len() as u32 } else { u32::from(!osds.is_empty()) }
 }
 
-/// What the first rule keeps apart.
+/// Returns what the first rule keeps apart.
 fn domain(map: &Map) -> Domain {
     let Some(rule) = map.rule_id(RULE).and_then(|n| map.rule(n as u32)) else { return Domain::Theirs };
     let steps: Vec<(u32, i32, i32)> = rule.steps.iter().map(|s| (s.op, s.arg1, s.arg2)).collect();

@@ -24,7 +24,7 @@ const MANY_HOSTS: usize = 7;
 /// What runs on one host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Host {
-    /// Where its daemons listen.
+    /// Place where its daemons listen.
     pub addrs: BTreeSet<IpAddr>,
     /// Names of its monitors.
     pub mons: Vec<String>,
@@ -42,13 +42,13 @@ impl Host {
         self.addrs.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
     }
 
-    /// How many of its OSDs are up, and how many are in.
+    /// Returns how many of its OSDs are up, and how many are in.
     pub fn counts(&self, state: &State) -> (usize, usize) {
         let map = &state.osdmap;
         (self.osds.iter().filter(|o| map.is_up(**o)).count(), self.osds.iter().filter(|o| map.is_in(**o)).count())
     }
 
-    /// Whether anything of it runs, as the leader sees it: its OSDs are up, or it hears its monitors.
+    /// Returns true if anything of it runs, as the leader sees it: its OSDs are up, or it hears its monitors.
     pub fn runs(&self, state: &State, standing: &Standing) -> bool {
         self.counts(state).0 > 0 || self.mons.iter().any(|m| standing.heard.contains(m))
     }
@@ -88,7 +88,7 @@ fn host_of_mon(state: &State, config: &Config, name: &str) -> Option<String> {
     }
 }
 
-/// Whether a host shall have no monitor: that was said when it joined.
+/// Returns true if a host shall have no monitor: that was said when it joined.
 pub fn is_without(state: &State, host: &str) -> bool {
     state.keys.contains_key(&format!("{WITHOUT}{host}"))
 }

@@ -32,7 +32,8 @@ pub struct Laggard {
     pub down: bool,
 }
 
-/// What the program of an OSD runs, as it said at its last boot; `None` for one that never booted, or whose disk is destroyed.
+/// Returns what the program of an OSD runs, as it said at its last boot; `None` for one that never booted, or whose
+/// disk is destroyed.
 pub fn of_osd(state: &State, osd: OsdId) -> Option<Levels> {
     let map = &state.osdmap;
     let lived = map.is_up(osd) || map.info(osd).is_some_and(|info| info.up_from > 0);
@@ -40,7 +41,7 @@ pub fn of_osd(state: &State, osd: OsdId) -> Option<Levels> {
     (lived && !destroyed).then(|| Levels::told(state.osd_metadata.get(&osd).and_then(|told| told.get(Levels::KEY))))
 }
 
-/// What the programs of all monitors run, by name.
+/// Returns what the programs of all monitors run, by name.
 pub fn of_monitors(state: &State, config: &Config) -> BTreeMap<String, Levels> {
     let mut all: BTreeMap<String, Levels> =
         state.quorum.mons.iter().map(|(name, record)| (name.clone(), Levels::told(record.metadata.get(Levels::KEY)))).collect();
@@ -64,12 +65,12 @@ pub fn laggards(state: &State, config: &Config, level: Level) -> Vec<Laggard> {
     monitors.chain(osds).collect()
 }
 
-/// Whether somebody holds the level back.
+/// Returns true if somebody holds the level back.
 pub fn is_held(state: &State) -> bool {
     state.keys.contains_key(HELD)
 }
 
-/// How long all daemons must have a newer program; `None`: the level is never raised by itself.
+/// Returns how long all daemons must have a newer program; `None`: the level is never raised by itself.
 pub fn wait(state: &State, env: &Env) -> Option<Duration> {
     let secs = effective::monitor_number(state, env, WAIT);
     (secs > 0.0 && !is_held(state)).then(|| Duration::from_secs_f64(secs.min(1e9)))

@@ -19,7 +19,7 @@ pub struct Opt {
     pub level: &'static str,
     /// Its default, as text.
     pub default: &'static str,
-    /// Whether a change counts at once, without a restart.
+    /// True if a change counts at once, without a restart.
     pub live: bool,
     /// Who reads it: `mon`, `osd`, `mgr`, `client`, `common`.
     pub service: &'static str,
@@ -41,7 +41,8 @@ const fn opt(
 
 use Kind::{Addr, Bool, Float, Int, Level, Secs, Size, Str, Uint, Uuid};
 
-/// What an option lacks that is set for somebody: `no effect` or `part of its effect`, and why. None for options that those read who are meant.
+/// Returns what an option lacks that is set for somebody: `no effect` or `part of its effect`, and why. None for
+/// options that those read who are meant.
 pub fn lacks(name: &str, who: &str) -> Option<(&'static str, &'static str)> {
     match settings::effect_at(name, who) {
         settings::Effect::None(why) => Some(("no effect", why)),
@@ -50,7 +51,7 @@ pub fn lacks(name: &str, who: &str) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// Why an option is kept and does nothing, wherever it is set; none for options that somebody reads.
+/// Returns why an option is kept and does nothing, wherever it is set; none for options that somebody reads.
 pub fn without_effect(name: &str) -> Option<&'static str> {
     match settings::effect(name) {
         settings::Effect::None(why) => Some(why),

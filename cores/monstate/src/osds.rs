@@ -32,7 +32,8 @@ pub fn mark_down(map: &OsdMap, inc: &mut Incremental, osd: OsdId, now: Now) {
     inc.new_xinfo.entry(osd).or_insert(known).down_stamp = down_stamp(map, now.wall);
 }
 
-/// Whether a flag of the cluster (`flag`), or the same one (`bit`) of an OSD, its class or a bucket above it holds for an OSD.
+/// Returns true if a flag of the cluster (`flag`), or the same one (`bit`) of an OSD, its class or a bucket above it
+/// holds for an OSD.
 pub fn held(state: &State, osd: OsdId, flag: u32, bit: u32) -> bool {
     state.osdmap.has_flag(flag) || (state.osdmap.state(osd) | node_flags(state, osd)) & bit != 0
 }
@@ -66,7 +67,7 @@ mod tests {
         Now { mono: Mono(0), wall: UTime { sec, nsec: 0 } }
     }
 
-    /// Whether OSDs wait for osd.0 before they make the groups of pool 1 (`is_born` in `cores/pg`).
+    /// Returns true if OSDs wait for osd.0 before they make the groups of pool 1 (`is_born` in `cores/pg`).
     fn is_waited_for(map: &OsdMap) -> bool {
         map.osd_xinfo[0].down_stamp >= map.pools[&1].create_time
     }

@@ -41,9 +41,9 @@ pub struct Wanted {
     pub expected_num_objects: u64,
     /// Bounds of the number of placement groups, and expected sizes.
     pub opts: Vec<(i32, OptValue)>,
-    /// Whether the pool will be large.
+    /// True if the pool will be large.
     pub bulk: bool,
-    /// Whether its number of groups changes by itself: [`mode`].
+    /// True if its number of groups changes by itself: [`mode`].
     pub autoscale: Option<u8>,
 }
 
@@ -112,7 +112,7 @@ impl Ctx<'_> {
         Ok(id)
     }
 
-    /// Whether the number of groups of a new pool changes by itself.
+    /// Returns whether the number of groups of a new pool changes by itself.
     fn autoscale_mode(&self) -> u8 {
         mode::parse(&effective::of_monitor(self.state, self.env, "osd_pool_default_pg_autoscale_mode")).unwrap_or(mode::ON)
     }
@@ -465,11 +465,11 @@ pub fn after(now: UTime, secs: f64) -> UTime {
     now.plus(std::time::Duration::from_secs_f64(secs.clamp(0.0, 1e9)))
 }
 
-/// Whether there is an OSD on which groups of a new pool can begin.
+/// Returns true if there is an OSD on which groups of a new pool can begin.
 fn can_bear_groups(map: &OsdMap) -> bool {
     map.osds().any(|osd| map.is_up(osd) && map.is_in(osd))
 }
-/// Why a setting of a pool is kept and does nothing, with its name; none for those that something reads.
+/// Returns why a setting of a pool is kept and does nothing, with its name; none for those that something reads.
 pub fn without_effect(key: i32) -> Option<(&'static str, &'static str)> {
     const COMPRESSION: &str = "stored data is not compressed";
     const CHECKSUMS: &str = "the store has one kind of checksum for all data";

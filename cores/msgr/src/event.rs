@@ -22,7 +22,7 @@ pub struct Peer {
     /// The address from which it connected, as the socket says: what rights that hold for a network are held against. `None` if it is
     /// not known.
     pub ip: Option<IpAddr>,
-    /// When its ticket was made; zero without one.
+    /// Time when its ticket was made; zero without one.
     pub ticket: UTime,
     /// Features common to both sides.
     pub features: u64,
@@ -31,7 +31,7 @@ pub struct Peer {
     pub caps: Option<String>,
     /// Protection of its frames.
     pub mode: Mode,
-    /// Whether this side opened the session.
+    /// True if this side opened the session.
     pub outgoing: bool,
 }
 

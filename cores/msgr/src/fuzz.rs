@@ -146,8 +146,8 @@ fn step(n: u8, lossless: bool, writer: &mut Writer, batch: &mut Batch) {
     }
 }
 
-/// What a client says, as the input tells: valid steps, raw bytes, frames of any tag with any payload and right checksums,
-/// messages with any header, preambles with any lengths, things said before.
+/// Returns what a client says, as the input tells: valid steps, raw bytes, frames of any tag with any payload and
+/// right checksums, messages with any header, preambles with any lengths, things said before.
 fn script(input: &mut Input8<'_>, lossless: bool) -> Vec<u8> {
     let mut writer = Writer::default();
     let mut said: Vec<Vec<u8>> = Vec::new();

@@ -83,7 +83,7 @@ pub struct Buf {
 #[derive(Default)]
 struct Class {
     free: Vec<Memory>,
-    /// When one was last taken or came back, in uses of all classes.
+    /// Time when one was last taken or came back, in uses of all classes.
     used: u64,
 }
 

@@ -11,7 +11,8 @@ use types::{EntityAddrVec, Epoch, Fsid, Locator, PgId, Rope, SnapId, UTime};
 pub struct Config {
     /// The cluster, if it is known; otherwise the first monitor map tells.
     pub fsid: Option<Fsid>,
-    /// Where monitors are, tried in turn. Empty for an embedded objecter whose owner brings the maps by [`crate::Objecter::set_map`].
+    /// Place where monitors are, tried in turn. Empty for an embedded objecter whose owner brings the maps by
+    /// [`crate::Objecter::set_map`].
     pub monitors: Vec<EntityAddrVec>,
     /// Told to the monitor with subscriptions.
     pub hostname: String,
@@ -21,8 +22,8 @@ pub struct Config {
     pub max_bytes: u64,
     /// How long a connection is left alone after it broke, at first; doubles up to 16 times this.
     pub retry_after: Duration,
-    /// Whether every new OSD map is wanted at once. Otherwise maps are asked for as stock clients do: once at the start, and
-    /// when something is stuck.
+    /// True if every new OSD map is wanted at once. Otherwise maps are asked for as stock clients do: once at the
+    /// start, and when something is stuck.
     pub follow_maps: bool,
 }
 
@@ -60,7 +61,7 @@ pub struct SnapContext {
 /// An operation on one object.
 #[derive(Clone, Debug, Default)]
 pub struct OpRequest {
-    /// Where the object lives.
+    /// Place where the object lives.
     pub locator: Locator,
     /// Its name.
     pub oid: Bytes,

@@ -13,7 +13,7 @@ pub trait Driver {
     /// Ends a round: submits what is to be done now.
     fn turn(&mut self, now: Now, objecter: &mut Objecter);
 
-    /// When `turn` must be called at the latest.
+    /// Returns when `turn` must be called at the latest.
     fn deadline(&self) -> Mono;
 
     /// The process asks for something; gives a result and a text, or `None`: the answer comes with [`Driver::answers`].

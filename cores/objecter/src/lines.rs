@@ -30,7 +30,7 @@ impl Pause {
         Self { first, most: first * 16 }
     }
 
-    /// How long to wait after so many failures in a row.
+    /// Returns how long to wait after so many failures in a row.
     pub fn after(self, failures: u32) -> Duration {
         (self.first * (1 << failures.saturating_sub(1).min(16))).min(self.most)
     }
@@ -95,7 +95,7 @@ impl<K: Copy + Ord> Lines<K> {
         Ok(session)
     }
 
-    /// Whose session this is; `None` if it is none of these.
+    /// Returns whose session this is; `None` if it is none of these.
     pub fn name(&self, session: SessionId) -> Option<K> {
         self.names.get(&session).copied()
     }
@@ -164,7 +164,7 @@ impl<K: Copy + Ord> Lines<K> {
         self.names.len()
     }
 
-    /// Whether there is no session.
+    /// Returns true if there is no session.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }

@@ -100,8 +100,8 @@ impl Objecter {
         self.interrupt(|linger, _| linger.at.as_ref().is_some_and(|(_, target)| moved(target)));
     }
 
-    /// What is hit registers anew, under a new transaction id: an answer out of the log of executed operations would not bring
-    /// the registration back.
+    /// Returns what is hit registers anew, under a new transaction id: an answer out of the log of executed operations
+    /// would not bring the registration back.
     fn interrupt(&mut self, hit: impl Fn(&Linger, Option<OsdId>) -> bool) {
         let mut dropped = Vec::new();
         for linger in self.lingers.values_mut() {

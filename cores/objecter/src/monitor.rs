@@ -14,7 +14,7 @@ impl Objecter {
         self.monitor.fsid
     }
 
-    /// Whether a session with a monitor stands.
+    /// Returns true if a session with a monitor stands.
     pub fn connected(&self) -> bool {
         self.monitor.link.session().is_some()
     }

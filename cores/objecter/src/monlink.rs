@@ -33,13 +33,13 @@ enum State {
 /// How somebody follows the monitors.
 #[derive(Clone, Debug)]
 pub struct LinkConfig {
-    /// Where monitors are, tried in turn. The monitor map replaces them.
+    /// Place where monitors are, tried in turn. The monitor map replaces them.
     pub monitors: Vec<EntityAddrVec>,
     /// Told with subscriptions.
     pub hostname: String,
     /// Between two attempts.
     pub pause: Pause,
-    /// Whether every new OSD map is wanted at once. Otherwise maps are asked for once, and when something is stuck.
+    /// True if every new OSD map is wanted at once. Otherwise maps are asked for once, and when something is stuck.
     pub follow: bool,
 }
 
@@ -83,7 +83,7 @@ impl MonLink {
         }
     }
 
-    /// Whether there is no monitor to ask.
+    /// Returns true if there is no monitor to ask.
     pub fn has_nobody(&self) -> bool {
         self.monitors.is_empty()
     }
@@ -96,12 +96,12 @@ impl MonLink {
         }
     }
 
-    /// Whether a session with a monitor ever stood.
+    /// Returns true if a session with a monitor ever stood.
     pub fn was_open(&self) -> bool {
         self.was_open
     }
 
-    /// Whether this session is the one with the monitor, standing or not.
+    /// Returns true if this session is the one with the monitor, standing or not.
     pub fn owns(&self, id: SessionId) -> bool {
         matches!(self.state, State::Opening { session, .. } | State::Open { session, .. } if session == id)
     }
@@ -246,7 +246,7 @@ impl MonLink {
         if self.asked_at == Mono(0) { Mono(0) } else { self.asked_at.plus(ASK_AGAIN) }
     }
 
-    /// When [`MonLink::turn`] must be called at the latest.
+    /// Returns when [`MonLink::turn`] must be called at the latest.
     pub fn deadline(&self, messenger: &Messenger) -> Mono {
         match self.state {
             _ if self.monitors.is_empty() => Mono::NEVER,

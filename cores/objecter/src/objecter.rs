@@ -36,8 +36,8 @@ impl Objecter {
         }
     }
 
-    /// Whether more operations should be submitted: those under way do not use up the configured bounds. More are taken all
-    /// the same, and wait.
+    /// Returns true if more operations should be submitted: those under way do not use up the configured bounds. More
+    /// are taken all the same, and wait.
     pub fn has_room(&self) -> bool {
         self.ops.len() < self.config.max_ops && self.in_flight.1 < self.config.max_bytes
     }
@@ -57,12 +57,12 @@ impl Objecter {
         self.events.pop_front()
     }
 
-    /// Whether there is something to do at once: an event to take, or an operation that may be sent.
+    /// Returns true if there is something to do at once: an event to take, or an operation that may be sent.
     pub fn is_busy(&self) -> bool {
         self.pump || !self.events.is_empty()
     }
 
-    /// When [`Objecter::turn`] must be called at the latest.
+    /// Returns when [`Objecter::turn`] must be called at the latest.
     pub fn deadline(&self) -> Mono {
         if self.pump { Mono(0) } else { self.wake }
     }
@@ -183,7 +183,7 @@ impl Objecter {
         Some(op)
     }
 
-    /// What was sent and fits goes back to those that wait.
+    /// Returns what was sent and fits goes back to those that wait.
     pub(crate) fn unsend(&mut self, fits: impl Fn(&OpState) -> bool) {
         let those: Vec<u64> = self.ops.iter().filter(|(_, op)| op.osd.is_some() && fits(op)).map(|(tid, _)| *tid).collect();
         self.unsend_all(those);
@@ -378,7 +378,8 @@ impl Objecter {
     }
 }
 
-/// Whether the map asks clients to wait with this. What was asked for with FULL_TRY or FULL_FORCE goes out, and fails or not.
+/// Returns true if the map asks clients to wait with this. What was asked for with FULL_TRY or FULL_FORCE goes out,
+/// and fails or not.
 fn paused(map: &OsdMap, request: &OpRequest) -> bool {
     let write = request.flags & flags::WRITE != 0;
     let full = is_full(map, request);
@@ -388,7 +389,7 @@ fn paused(map: &OsdMap, request: &OpRequest) -> bool {
         || (write && full && respects_full)
 }
 
-/// Whether the map calls the cluster or the request's pool full.
+/// Returns true if the map calls the cluster or the request's pool full.
 fn is_full(map: &OsdMap, request: &OpRequest) -> bool {
     let of_pool = map.pool(request.locator.pool).map_or(0, |p| p.flags);
     map.flags & map_flags::FULL != 0 || of_pool & (pool_flags::FULL | pool_flags::FULL_QUOTA) != 0

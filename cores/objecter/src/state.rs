@@ -25,7 +25,7 @@ pub struct Objecter {
     /// Operations that wait here.
     pub(crate) unsent: BTreeSet<u64>,
     pub(crate) next_tid: u64,
-    /// How many operations are sent and not answered, and their bytes of payload.
+    /// Number of operations are sent and not answered, and their bytes of payload.
     pub(crate) in_flight: (usize, u64),
     pub(crate) osds: BTreeMap<OsdId, OsdSession>,
     pub(crate) sessions: Sessions,
@@ -33,9 +33,9 @@ pub struct Objecter {
     pub(crate) monitor: MonSession,
     pub(crate) events: VecDeque<Event>,
     pub(crate) wake: Mono,
-    /// Whether something changed that may let a waiting operation go.
+    /// True if something changed that may let a waiting operation go.
     pub(crate) pump: bool,
-    /// Whether a new map may have made sessions useless.
+    /// True if a new map may have made sessions useless.
     pub(crate) sessions_stale: bool,
 }
 
@@ -74,7 +74,7 @@ impl Objecter {
 #[derive(Debug)]
 pub(crate) struct OpState {
     pub(crate) request: OpRequest,
-    /// Where it went last.
+    /// Place where it went last.
     pub(crate) target: Target,
     /// To whom it was sent and not answered; `None` while it waits here.
     pub(crate) osd: Option<OsdId>,
@@ -92,7 +92,7 @@ pub(crate) struct OpState {
 pub(crate) const ASIDE: u32 = flags::BALANCE_READS | flags::LOCALIZE_READS;
 
 impl OpState {
-    /// Whether any member may answer it.
+    /// Returns true if any member may answer it.
     pub(crate) fn is_aside(&self) -> bool {
         self.request.flags & ASIDE != 0 && self.request.flags & flags::WRITE == 0
     }
@@ -136,9 +136,9 @@ pub(crate) struct Linger {
     pub(crate) oid: Bytes,
     /// The operation that registers it, or pings, while it is under way.
     pub(crate) op: Option<u64>,
-    /// Where it is registered.
+    /// Place where it is registered.
     pub(crate) at: Option<(OsdId, Target)>,
-    /// When to register (0), to ping, or to look for newer maps next.
+    /// Time to register (0), to ping, or to look for newer maps next.
     pub(crate) due: Mono,
 }
 
@@ -212,7 +212,7 @@ impl Given {
         Self { whoami, sessions: BTreeMap::new(), wanted: BTreeSet::new() }
     }
 
-    /// Whether an operation may be under way to this OSD.
+    /// Returns true if an operation may be under way to this OSD.
     #[cfg(feature = "sim")]
     pub(crate) fn reaches(&self, osd: OsdId) -> bool {
         osd == self.whoami || self.sessions.contains_key(&osd)
@@ -220,7 +220,7 @@ impl Given {
 }
 
 impl OsdSession {
-    /// Whether the OSD asked to hold this request back.
+    /// Returns true if the OSD asked to hold this request back.
     pub(crate) fn holds(&self, pg: PgId, request: &OpRequest) -> bool {
         if self.held.is_empty() {
             return false;
@@ -280,7 +280,7 @@ impl MonSession {
         }
     }
 
-    /// Whether a monitor said that there is nothing newer, or there is no monitor to ask.
+    /// Returns true if a monitor said that there is nothing newer, or there is no monitor to ask.
     pub(crate) fn knows_no_newer(&self, epoch: Epoch) -> bool {
         self.link.has_nobody() || self.newest.is_some_and(|newest| newest <= epoch)
     }

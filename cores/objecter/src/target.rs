@@ -16,7 +16,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Where a request goes according to a map; `None` if its pool does not exist.
+    /// Returns where a request goes according to a map; `None` if its pool does not exist.
     pub fn of(map: &OsdMap, request: &OpRequest) -> Option<Target> {
         let pool = request.pg.map_or(request.locator.pool, |pg| pg.pool);
         map.pool(pool)?;

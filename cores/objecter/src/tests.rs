@@ -65,7 +65,7 @@ impl World {
         self.objecter.turn(NOW, &mut self.messenger, &mut self.out);
     }
 
-    /// What happened, but for maps.
+    /// Returns what happened, but for maps.
     fn events(&mut self) -> Vec<Event> {
         std::iter::from_fn(|| self.objecter.poll_event()).filter(|event| !matches!(event, Event::Map { .. })).collect()
     }

@@ -75,7 +75,7 @@ fn connections(recording: &[u8]) -> Result<Vec<Connection>> {
     Ok(order.into_iter().map(|key| (key.1, streams[&key][0].bytes(), streams[&key][1].bytes())).collect())
 }
 
-/// Where each frame of a stream in crc mode begins, its tag, and its message if it carries one.
+/// Returns where each frame of a stream in crc mode begins, its tag, and its message if it carries one.
 fn frames(stream: &[u8]) -> Vec<(usize, u8, Option<Message>)> {
     let mut found = Vec::new();
     let mut r = Reader::new(stream);

@@ -56,8 +56,8 @@ impl ObjectChange {
         }
     }
 
-    /// Whether it only takes away, so that it may be carried out however little room there is. (`SetInfo` and `Truncate` come with
-    /// removals, and count among them. `TakeOver` needs no room.)
+    /// Returns true if it only takes away, so that it may be carried out however little room there is. (`SetInfo` and
+    /// `Truncate` come with removals, and count among them. `TakeOver` needs no room.)
     pub fn only_removes(&self) -> bool {
         match self {
             Self::Create | Self::SetXattr(..) | Self::OmapHeader(_) | Self::OmapSet(_) | Self::CloneOf(_) => false,
@@ -137,7 +137,7 @@ impl FromIterator<Mutation> for Transaction {
 }
 
 impl Transaction {
-    /// Whether it only takes away.
+    /// Returns true if it only takes away.
     pub fn only_removes(&self) -> bool {
         self.objects.iter().flat_map(|o| &o.changes).all(ObjectChange::only_removes)
     }

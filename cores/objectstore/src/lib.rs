@@ -68,7 +68,7 @@ pub struct ObjectStat {
     pub size: u64,
     /// The placement group's record about the object; empty if it never set one.
     pub info: Bytes,
-    /// Whether the omap may hold keys (false only when it certainly does not).
+    /// True if the omap may hold keys (false only when it certainly does not).
     pub has_omap: bool,
 }
 
@@ -77,7 +77,7 @@ pub struct ObjectStat {
 pub struct Page {
     /// Keys and values in order of keys.
     pub entries: Vec<(Bytes, Bytes)>,
-    /// Whether more keys follow in the range asked for.
+    /// True if more keys follow in the range asked for.
     pub more: bool,
 }
 
@@ -217,9 +217,10 @@ pub trait ObjectStore: View {
     /// The operation is over; what it fetched may go.
     fn release(&mut self, hold: Hold);
 
-    /// Whether all that these changes must read first is there and whole: the blocks that are written in part, a clone's source.
-    /// A transaction that was not rehearsed is carried out all the same: it waits for what it misses, and data that is
-    /// damaged stays damaged, whatever is written beside it ([`Event::Damaged`]). After a rehearsal the client can be told instead.
+    /// Returns whether all that these changes must read first is there and whole: the blocks that are written in part,
+    /// a clone's source. A transaction that was not rehearsed is carried out all the same: it waits for what it
+    /// misses, and data that is damaged stays damaged, whatever is written beside it ([`Event::Damaged`]). After a
+    /// rehearsal the client can be told instead.
     ///
     /// # Errors
     /// [`Unfit::Unread`]: something is missed, cannot be read, or is to be copied and does not exist. [`Unfit::TooLarge`]: the keys that
@@ -229,12 +230,12 @@ pub trait ObjectStore: View {
     /// Takes a transaction on. `Ok` is a promise that it will be durable if the disk lives; [`Event::Committed`] tells when.
     fn submit(&mut self, transaction: Transaction, ticket: Ticket) -> Result<(), Refused>;
 
-    /// Whether callers should slow down: journal or memory is nearly used up.
+    /// Returns true if callers should slow down: journal or memory is nearly used up.
     fn congested(&self) -> bool;
 
     /// The next thing that happened.
     fn poll_event(&mut self) -> Option<Event>;
 
-    /// How full it is.
+    /// Returns how full it is.
     fn space(&self) -> Space;
 }

@@ -30,7 +30,7 @@ struct Object {
 }
 
 impl Object {
-    /// What is made of a source that does not exist.
+    /// Returns what is made of a source that does not exist.
     fn lost() -> Self {
         let mut lost = Self::default();
         lost.write(0, &vec![0; LOST].into());
@@ -212,7 +212,7 @@ impl MemStore {
         self.pending.len()
     }
 
-    /// What a restart after a crash finds: the durable state, no events, no holds.
+    /// Returns what a restart after a crash finds: the durable state, no events, no holds.
     pub fn crash(self) -> Self {
         Self {
             live: self.durable.clone(),
@@ -223,7 +223,7 @@ impl MemStore {
         }
     }
 
-    /// Whether something in it is to be made of what does not exist, as far as transactions were submitted.
+    /// Returns true if something in it is to be made of what does not exist, as far as transactions were submitted.
     pub fn lacks_source(&self, objects: &[ObjectChanges]) -> bool {
         let mut there: BTreeMap<&ObjectId, bool> = BTreeMap::new();
         for (object, change) in objects.iter().flat_map(|of| of.changes.iter().map(move |change| (&of.object, change))) {
@@ -249,7 +249,7 @@ impl MemStore {
         self.live.objects.keys()
     }
 
-    /// Whether both hold the same.
+    /// Returns true if both hold the same.
     pub fn same_content(&self, other: &Self) -> bool {
         self.live == other.live
     }
@@ -290,7 +290,7 @@ fn no_source(source: &ObjectId) -> Unread {
     })
 }
 
-/// Whether no key can lie in `range` (for which `BTreeMap::range` would panic).
+/// Returns true if no key can lie in `range` (for which `BTreeMap::range` would panic).
 fn is_empty_range(range: Range<'_>) -> bool {
     match range {
         (Bound::Included(a), Bound::Included(b)) => a > b,

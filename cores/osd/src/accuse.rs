@@ -13,7 +13,7 @@ use types::Epoch;
 
 /// Silence after which a peer is reported, unless somebody chose otherwise.
 pub(crate) const GRACE: Duration = Duration::from_secs(3);
-/// How many mean deviations above the mean an answer may take.
+/// Number of mean deviations above the mean an answer may take.
 const DEVIATIONS: u32 = 8;
 /// Lateness is remembered for so long.
 const MEMORY: Duration = Duration::from_secs(120);
@@ -54,7 +54,7 @@ const LONGEST: Duration = Duration::from_secs(6);
 pub(crate) struct Pulse {
     mean: Duration,
     deviation: Duration,
-    /// When the last answer came that counts.
+    /// Time when the last answer came that counts.
     last: Mono,
 }
 
@@ -82,11 +82,11 @@ impl Pulse {
 pub(crate) struct Case {
     /// The epoch in which this life came up.
     pub(crate) life: Epoch,
-    /// When the oldest question after the newest answer was asked.
+    /// Time when the oldest question after the newest answer was asked.
     asked: Option<Mono>,
     /// Its port refused the newest connection.
     refused: bool,
-    /// When the monitors were told last.
+    /// Time when the monitors were told last.
     told: Option<Mono>,
     pulse: Pulse,
 }
@@ -143,7 +143,7 @@ impl Case {
         self.told = None;
     }
 
-    /// Whether something was told of it that holds.
+    /// Returns true if something was told of it that holds.
     pub(crate) fn is_told(&self) -> bool {
         self.told.is_some()
     }
@@ -153,7 +153,7 @@ impl Case {
         self.asked.map_or(Duration::ZERO, |asked| now.since(asked).saturating_sub(late.since(asked)))
     }
 
-    /// What is true of it now, if it is more than nothing. `grace`: what was chosen, or [`GRACE`].
+    /// Returns what is true of it now, if it is more than nothing. `grace`: what was chosen, or [`GRACE`].
     fn finding(&self, now: Mono, late: &Lateness, grace: Duration) -> Option<Word> {
         let silence = self.silence(now, late);
         match self.refused {
@@ -162,7 +162,7 @@ impl Case {
         }
     }
 
-    /// What is to be told now, if the monitors can be told.
+    /// Returns what is to be told now, if the monitors can be told.
     pub(crate) fn word(&mut self, now: Mono, late: &Lateness, grace: Duration) -> Option<Word> {
         let Some(found) = self.finding(now, late, grace) else {
             return self.told.take().map(|_| Word::Recovered);
@@ -174,7 +174,8 @@ impl Case {
         Some(found)
     }
 
-    /// When [`Case::word`] may have something that no arriving message brings: silence grows too long, or is told again.
+    /// Returns when [`Case::word`] may have something that no arriving message brings: silence grows too long, or is
+    /// told again.
     pub(crate) fn deadline(&self, late: &Lateness, grace: Duration) -> Mono {
         let again = self.told.map_or(Mono::NEVER, |told| told.plus(AGAIN));
         let Some(asked) = self.asked.filter(|_| self.told.is_none()) else { return again };

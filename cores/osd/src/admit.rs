@@ -13,7 +13,7 @@ use messages::osd::{OpArgs, OsdOp};
 use pg::Needs;
 use types::{Errno, PoolId};
 
-/// Whether an operation may be done at all.
+/// Returns whether an operation may be done at all.
 pub(crate) fn admit(map: &OsdMap, session: &Session, op: &OsdOp) -> Result<(), Errno> {
     let fenced = || map.is_blocklisted(&session.peer.addr) || session.place.is_some_and(|place| map.is_blocklisted(&place));
     if matches!(session.rights, Rights::All) {
@@ -28,7 +28,7 @@ pub(crate) fn admit(map: &OsdMap, session: &Session, op: &OsdOp) -> Result<(), E
     if may_do(caps, map, op, &needs) && may_copy(caps, map, op)? { Ok(()) } else { Err(Errno::EPERM) }
 }
 
-/// Whether somebody may give commands to the OSD itself.
+/// Returns true if somebody may give commands to the OSD itself.
 pub(crate) fn may_command(rights: &Rights) -> bool {
     match rights {
         Rights::All => true,
@@ -53,7 +53,7 @@ fn may_do(caps: &OsdCaps, map: &OsdMap, op: &OsdOp, needs: &Needs) -> bool {
     })
 }
 
-/// Whether the objects that an operation copies from may be read.
+/// Returns whether the objects that an operation copies from may be read.
 fn may_copy(caps: &OsdCaps, map: &OsdMap, op: &OsdOp) -> Result<bool, Errno> {
     for single in op.ops.iter().filter(|single| matches!(single.args, OpArgs::CopyFrom { .. })) {
         let source: CopySource = Reader::new(&single.input).get().map_err(|_| Errno::EINVAL)?;

@@ -21,19 +21,19 @@ pub trait Backend: ObjectStore {
     fn disk_done(&mut self, now: Now, done: DiskDone);
     /// Ends a round: gives out disk requests.
     fn turn(&mut self, now: Now, out: &mut Outputs);
-    /// When `turn` must be called at the latest.
+    /// Returns when `turn` must be called at the latest.
     fn deadline(&self) -> Mono;
-    /// Whether it serves.
+    /// Returns whether it serves.
     fn readiness(&self) -> Readiness;
-    /// Why nothing can be written although it serves, if that is so.
+    /// Returns why nothing can be written although it serves, if that is so.
     fn impairment(&self) -> Option<String> {
         None
     }
     /// Begins a clean stop: everything submitted becomes durable.
     fn begin_stop(&mut self);
-    /// Whether a clean stop is complete.
+    /// Returns true if a clean stop is complete.
     fn stopped(&self) -> bool;
-    /// Why it does not come to its end, if that is known.
+    /// Returns why it does not come to its end, if that is known.
     fn hindrance(&self) -> Option<String> {
         None
     }

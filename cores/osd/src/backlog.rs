@@ -48,7 +48,7 @@ impl Backlog {
 }
 
 impl Osd {
-    /// What the answer to an operation is expected to take. Reads within objects that are known are exact.
+    /// Returns what the answer to an operation is expected to take. Reads within objects that are known are exact.
     pub(crate) fn expected_answer(&self, op: &OsdOp) -> usize {
         let mut size = None;
         let mut sum = OVERHEAD;
@@ -84,7 +84,7 @@ impl Osd {
         Some(stat.map_or(0, |stat| stat.size))
     }
 
-    /// Whether a session can be promised an answer of so many bytes.
+    /// Returns true if a session can be promised an answer of so many bytes.
     fn has_room(&mut self, session: SessionId, owes: usize) -> bool {
         let Some(known) = self.sessions.get(session) else { return true };
         let owed = known.backlog.owed;

@@ -53,9 +53,9 @@ struct Way {
     last: Option<(Mono, UTime, u64)>,
     /// What is held against it.
     case: Case,
-    /// When a session to it that broke is opened again, before the next question.
+    /// Time when a session to it that broke is opened again, before the next question.
     dial: Option<Mono>,
-    /// When its session was given up last since it was silent.
+    /// Time when its session was given up last since it was silent.
     anew: Mono,
 }
 
@@ -110,7 +110,7 @@ impl Way {
 /// The beats of this OSD.
 #[derive(Debug)]
 pub(crate) struct Beats {
-    /// When the next ones go out, if there is anybody.
+    /// Time when the next ones go out, if there is anybody.
     due: Mono,
     /// By peer and network: [`Purpose::Beats`] is the back, [`Purpose::Front`] the front.
     ways: BTreeMap<(OsdId, Purpose), Way>,
@@ -142,7 +142,7 @@ impl Default for Beats {
     }
 }
 
-/// Who is asked: who shares these groups, and enough others.
+/// Returns who is asked: who shares these groups, and enough others.
 fn partners(map: &OsdMap, whoami: OsdId, groups: &[PgId], least: usize) -> BTreeSet<OsdId> {
     let mut sharing = BTreeSet::new();
     for pg in groups {
@@ -181,13 +181,13 @@ impl Beats {
         }
     }
 
-    /// Whom this OSD asks, and in which networks.
+    /// Returns whom this OSD asks, and in which networks.
     pub(crate) fn partners(&self) -> impl Iterator<Item = (OsdId, Purpose)> {
         self.ways.keys().copied()
     }
 
-    /// When [`Osd::beat`] must be called at the latest. `heard`: there is a monitor that can be told. Without one nothing comes of a case
-    /// whose time has come; the next monitor is told when its session stands.
+    /// Returns when [`Osd::beat`] must be called at the latest. `heard`: there is a monitor that can be told. Without
+    /// one nothing comes of a case whose time has come; the next monitor is told when its session stands.
     pub(crate) fn deadline(&self, heard: bool) -> Mono {
         if self.ways.is_empty() {
             return Mono::NEVER;
@@ -199,7 +199,7 @@ impl Beats {
         self.ways.values().map(soonest).min().unwrap_or(Mono::NEVER).min(self.due)
     }
 
-    /// How late this OSD's own timers were.
+    /// Returns how late this OSD's own timers were.
     pub(crate) fn lateness(&self) -> &Lateness {
         &self.late
     }
@@ -238,7 +238,8 @@ impl Beats {
         self.impatient = true;
     }
 
-    /// What `dump_osd_network` prints: ways that took at least `threshold` milliseconds, the slowest first. With one network all are called front.
+    /// Returns what `dump_osd_network` prints: ways that took at least `threshold` milliseconds, the slowest first.
+    /// With one network all are called front.
     pub(crate) fn describe(&self, now: Now, whoami: OsdId, threshold: i64) -> Value {
         let mut slow: Vec<(f64, Value)> = Vec::new();
         for ((osd, purpose), way) in &self.ways {

@@ -32,7 +32,7 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// What is wrong with a bench of so many bytes in such blocks.
+    /// Returns what is wrong with a bench of so many bytes in such blocks.
     fn check(&self, total: u64, block: u64) -> Result<(), String> {
         let most_block = self.block.min(MOST_BLOCK);
         if block == 0 || block > most_block {

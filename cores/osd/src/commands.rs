@@ -464,7 +464,7 @@ fn dump_store(osd: &mut Osd, _: Now, _: &Args) -> Answer {
     Answer::json(&osd.store.counters())
 }
 
-/// What placement groups and maps hold in memory.
+/// Returns what placement groups and maps hold in memory.
 fn pg_counters(osd: &Osd) -> Value {
     let log = osd.groups.log_size();
     let (epochs, map_bytes) = osd.maps.held();
@@ -538,7 +538,7 @@ fn perf_reset(osd: &mut Osd, _: Now, args: &Args) -> Answer {
     }
 }
 
-/// What an option is now: of memory, what is in force rather than what was asked for.
+/// Returns what an option is now: of memory, what is in force rather than what was asked for.
 fn value_of(osd: &Osd, name: &str) -> Option<String> {
     if name == TARGET {
         return Some(osd.memory.in_force.to_string());
@@ -565,7 +565,7 @@ fn config_show(osd: &mut Osd, _: Now, _: &Args) -> Answer {
     Answer::json(&Value::Object(all))
 }
 
-/// Where the value of an option comes from, if it is not the default.
+/// Returns where the value of an option comes from, if it is not the default.
 fn sources(osd: &Osd, name: &str) -> Option<Value> {
     let (value, default) = (value_of(osd, name)?, crate::config::default_of(name)?);
     let (mon, own) = (osd.central_options.get(name), osd.local_options.get(name));

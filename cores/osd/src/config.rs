@@ -14,13 +14,13 @@ pub struct OsdConfig {
     pub whoami: OsdId,
     /// Identity of its disk, made when the disk was.
     pub uuid: [u8; 16],
-    /// Where clients reach it (listener 0), with the nonce of this start.
+    /// Place where clients reach it (listener 0), with the nonce of this start.
     pub addrs: EntityAddrVec,
-    /// Where other OSDs reach it (listener 1), with the same nonce; empty: where clients do.
+    /// Place where other OSDs reach it (listener 1), with the same nonce; empty: where clients do.
     pub cluster_addrs: EntityAddrVec,
     /// OSDs that run in the same process, if the driver carries mail between them: who, and how it is addressed.
     pub neighbours: BTreeMap<OsdId, MailId>,
-    /// Where the monitors are, tried in turn.
+    /// Place where the monitors are, tried in turn.
     pub monitors: Vec<EntityAddrVec>,
     /// Its key, if the cluster uses cephx.
     pub key: Option<[u8; 16]>,
@@ -59,7 +59,7 @@ pub struct Options {
     /// The part of them that an OSD must reach before it boots again after it was marked down, 0 to 1
     /// (`osd_heartbeat_min_healthy_ratio`).
     pub healthy_ratio: f64,
-    /// Whether a peer whose port refuses connections is reported at once (`osd_fast_fail_on_connection_refused`).
+    /// True if a peer whose port refuses connections is reported at once (`osd_fast_fail_on_connection_refused`).
     pub fast_fail: bool,
     /// How often this OSD may be marked down wrongly in [`Options::markdown_period`] before it stays down
     /// (`osd_max_markdown_count`).
@@ -72,7 +72,8 @@ pub struct Options {
     pub history: usize,
     /// Used part of the disk from which on writes are turned away whatever the map says (`osd_failsafe_full_ratio`).
     pub failsafe_full: f64,
-    /// How many groups that this OSD leads bring objects at a time, and how many bring some to it (`osd_max_backfills`).
+    /// Number of groups that this OSD leads bring objects at a time, and how many bring some to it
+    /// (`osd_max_backfills`).
     pub max_backfills: usize,
     /// Objects on their way at a time, at most; 0 for what suits the disk (`osd_recovery_max_active`).
     pub recovery_active: usize,
@@ -82,13 +83,13 @@ pub struct Options {
     pub recovery_sleep: Duration,
     /// The same for disks that turn, and for others, where that is 0 (`osd_recovery_sleep_hdd`, `_ssd`).
     pub recovery_sleep_of: (Duration, Duration),
-    /// When groups are scrubbed.
+    /// Time when groups are scrubbed.
     pub scrubs: crate::ScrubOptions,
     /// Bytes of memory at most (`osd_memory_target`).
     pub memory_target: Option<u64>,
-    /// Whether it takes less if there is less (`osd_memory_target_autotune`).
+    /// True if it takes less if there is less (`osd_memory_target_autotune`).
     pub memory_found: bool,
-    /// Whether objects that lie scattered are brought together (`osd_defragment`).
+    /// True if objects that lie scattered are brought together (`osd_defragment`).
     pub defragment: bool,
     /// Everything that was set, by name, as it was given.
     pub given: BTreeMap<String, String>,

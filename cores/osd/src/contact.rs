@@ -63,7 +63,7 @@ impl Contact {
         }
     }
 
-    /// Whether too few are reached.
+    /// Returns true if too few are reached.
     fn lacks(&self, now: Mono) -> bool {
         // One network of two is of no use.
         let sought: BTreeSet<OsdId> = self.sought.keys().map(|(osd, _)| *osd).collect();
@@ -72,7 +72,7 @@ impl Contact {
         now < self.until && (reached.len() as f64) < all * self.part
     }
 
-    /// When [`Osd::seek_contact`] must be called at the latest.
+    /// Returns when [`Osd::seek_contact`] must be called at the latest.
     pub(crate) fn deadline(&self) -> Mono {
         self.sought.values().copied().min().unwrap_or(Mono(0)).min(self.until)
     }

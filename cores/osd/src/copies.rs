@@ -37,12 +37,12 @@ impl Copies {
         self.fetches.insert(op, (slot, id));
     }
 
-    /// Whether something can be done now.
+    /// Returns true if something can be done now.
     pub(crate) fn is_busy(&self) -> bool {
         self.objecter.is_busy()
     }
 
-    /// When [`Osd::run_copies`] must be called at the latest.
+    /// Returns when [`Osd::run_copies`] must be called at the latest.
     pub(crate) fn deadline(&self) -> Mono {
         if self.fetches.is_empty() && !self.is_busy() {
             return Mono::NEVER;

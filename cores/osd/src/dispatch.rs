@@ -298,7 +298,8 @@ impl Osd {
         self.early.push_back(early);
     }
 
-    /// Whether an operation may not wait for maps and groups, since too many of its session do: that is closed, and the client comes back.
+    /// Returns true if an operation may not wait for maps and groups, since too many of its session do: that is
+    /// closed, and the client comes back.
     fn too_early(&mut self, now: Now, early: &Early, out: &mut Outputs) -> bool {
         if self.early.len() + self.homeless.len() < MAX_EARLY {
             return false;

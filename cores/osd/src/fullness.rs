@@ -38,24 +38,24 @@ pub(crate) struct Fullness {
     pools: BTreeMap<PoolId, Epoch>,
 }
 
-/// Whether an operation is exempt from being turned away.
+/// Returns true if an operation is exempt from being turned away.
 fn exempt(op: &OsdOp) -> bool {
     op.flags & (flags::FULL_TRY | flags::FULL_FORCE) != 0
 }
 
-/// How much of a store is used, between 0 and 1. What the host cannot give is not there.
+/// Returns how much of a store is used, between 0 and 1. What the host cannot give is not there.
 fn used(space: &Space) -> f64 {
     let total = space.total.min(space.available + space.data + space.omap + space.meta);
     if total == 0 { 0.0 } else { 1.0 - space.available as f64 / total as f64 }
 }
 
-/// Whether clients that have a map hold back what they would write to a pool.
+/// Returns true if clients that have a map hold back what they would write to a pool.
 fn is_full(map: &OsdMap, pool: &PoolId) -> bool {
     map.flags & maps::flags::FULL != 0 || map.pools.get(pool).is_some_and(|p| p.has_flag(pool_flags::FULL))
 }
 
 impl Fullness {
-    /// Whether this OSD tells the monitor that it takes no writes.
+    /// Returns true if this OSD tells the monitor that it takes no writes.
     pub(crate) fn refusing(&self) -> bool {
         self.refusing
     }
@@ -74,7 +74,7 @@ impl Fullness {
         }
     }
 
-    /// Whether an operation must be dropped, to be sent again when a map shows that there is room.
+    /// Returns true if an operation must be dropped, to be sent again when a map shows that there is room.
     pub(crate) fn drops(&mut self, op: &OsdOp) -> bool {
         let before = self.pools.get(&op.locator.pool).is_some_and(|since| op.epoch < *since);
         let drops = op.may_write() && !exempt(op) && (self.refusing || self.overrun || before);
@@ -84,7 +84,7 @@ impl Fullness {
         drops
     }
 
-    /// Whether a map tells those whose writes were dropped that they may send them again.
+    /// Returns true if a map tells those whose writes were dropped that they may send them again.
     fn is_over(&self, map: &OsdMap, whoami: i32) -> bool {
         // A quota is no matter of ours.
         let short = |pool: &maps::Pool| pool.has_flag(pool_flags::FULL) && !pool.has_flag(pool_flags::FULL_QUOTA);
@@ -92,7 +92,7 @@ impl Fullness {
         !self.refusing && !self.overrun && told
     }
 
-    /// Whether all that were turned away have been shown a full pool, or will be.
+    /// Returns true if all that were turned away have been shown a full pool, or will be.
     fn all_shown(&self) -> bool {
         self.owed.iter().all(|(pool, owed)| self.shown.get(pool).is_some_and(|shown| shown >= owed))
     }

@@ -12,7 +12,7 @@ use types::{OsdId, PgId, SpgId};
 /// Number of a group within this OSD; 0 is the OSD itself.
 pub(crate) type Slot = u32;
 
-/// Whose event this is. None: nobody's here.
+/// Returns whose event this is. None: nobody's here.
 pub(crate) fn slot_of(event: &Event, groups: &Groups, map: &OsdMap) -> Option<Slot> {
     match event {
         Event::Fetched(Hold(id)) | Event::Committed(Ticket(id)) | Event::Damaged(Ticket(id), _) => Some(pg::slot_of(*id)),
@@ -56,7 +56,7 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// Whether a group here is about to split, and `id` comes out of it.
+    /// Returns true if a group here is about to split, and `id` comes out of it.
     pub(crate) fn is_splitting_into(&self, id: &SpgId) -> bool {
         let ancestor =
             |(held, pg): (SpgId, &Pg)| held.pg.pool == id.pg.pool && held.shard == id.shard && pg.will_split_into(id.pg.seed);
@@ -73,7 +73,7 @@ impl Groups {
         self.by_id.get(pg).copied()
     }
 
-    /// Whether a group is here from which `pg` could come out by splitting.
+    /// Returns true if a group is here from which `pg` could come out by splitting.
     pub(crate) fn has_ancestor(&self, id: &SpgId) -> bool {
         let mut seed = id.pg.seed;
         while seed > 0 {
@@ -131,7 +131,7 @@ impl Groups {
         self.slots.get(slot as usize)?.as_deref()
     }
 
-    /// What the logs of all groups take together.
+    /// Returns what the logs of all groups take together.
     pub(crate) fn log_size(&self) -> LogSize {
         self.slots.iter().flatten().map(|pg| pg.log_size()).fold(LogSize::default(), |all, one| LogSize {
             entries: all.entries + one.entries,
@@ -140,7 +140,7 @@ impl Groups {
         })
     }
 
-    /// Whether all groups serve, or follow who does.
+    /// Returns true if all groups serve, or follow who does.
     pub(crate) fn all_settled(&self) -> bool {
         self.iter().all(|(_, pg)| pg.is_settled())
     }
@@ -263,7 +263,7 @@ impl Groups {
         self.called.pop()
     }
 
-    /// Whether there are such.
+    /// Returns true if there are such.
     #[cfg(feature = "sim")]
     pub(crate) fn has_called(&self) -> bool {
         !self.called.is_empty()

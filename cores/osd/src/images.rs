@@ -120,9 +120,9 @@ pub(crate) struct Images {
     slots: Vec<Slot>,
     /// Places without an image.
     free: Vec<u32>,
-    /// Whether an operation was counted since the last report.
+    /// True if an operation was counted since the last report.
     news: bool,
-    /// Where the next report goes on with those that are not among the first.
+    /// Place where the next report goes on with those that are not among the first.
     turn: usize,
     left_out: u64,
 }
@@ -133,7 +133,7 @@ impl Images {
         self.until = now.plus(LEASE);
     }
 
-    /// Whether a report is to have figures.
+    /// Returns true if a report is to have figures.
     pub(crate) fn due(&self, now: Mono) -> bool {
         self.news && (now < self.until || now >= self.next)
     }

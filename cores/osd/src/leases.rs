@@ -28,7 +28,7 @@ pub(crate) struct Leases {
     writing: Option<(Ticket, Duration)>,
     /// The longest that was asked for in this life.
     asked: Duration,
-    /// When the promises of the former life are over.
+    /// Time when the promises of the former life are over.
     former: Mono,
     /// A mistake to be found: what a former life promised is not known.
     #[cfg(feature = "sim")]
@@ -59,7 +59,7 @@ impl Leases {
 }
 
 impl Options {
-    /// How long this OSD wants others to promise: some of its heartbeats may be lost meanwhile.
+    /// Returns how long this OSD wants others to promise: some of its heartbeats may be lost meanwhile.
     pub(crate) fn lease(&self) -> Duration {
         self.beat_interval * 4
     }

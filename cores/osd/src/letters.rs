@@ -76,7 +76,7 @@ impl Letters {
         self.asked = None;
     }
 
-    /// When [`Osd::send_letters`] must be called at the latest.
+    /// Returns when [`Osd::send_letters`] must be called at the latest.
     pub(crate) fn deadline(&self) -> Mono {
         self.broken.values().min().copied().unwrap_or(Mono::NEVER)
     }
@@ -265,7 +265,7 @@ impl Osd {
         Ok(())
     }
 
-    /// Whether a group that is not here is still to come out of a split of one that is.
+    /// Returns true if a group that is not here is still to come out of a split of one that is.
     fn is_to_come(&self, id: SpgId) -> bool {
         self.groups.is_splitting_into(&id)
     }

@@ -150,7 +150,7 @@ pub struct Osd {
     beats: Beats,
     leases: leases::Leases,
     disk: vigil::DiskWatch,
-    /// When the monitors were asked last to mark this OSD down as its store takes no writes.
+    /// Time when the monitors were asked last to mark this OSD down as its store takes no writes.
     away: Option<Mono>,
     /// The store takes no more changes: no client is answered any more.
     store_stopped: bool,
@@ -169,9 +169,9 @@ pub struct Osd {
     homeless: VecDeque<backlog::Waiting>,
     /// Sessions with operations whose answers do not fit yet.
     stalled: VecDeque<SessionId>,
-    /// Whether they were not looked at since this round's answers left.
+    /// True if they were not looked at since this round's answers left.
     relieved: bool,
-    /// How many messages of clients this round may answer.
+    /// Number of messages of clients this round may answer.
     rounds: rounds::Rounds,
     bench: Option<bench::Bench>,
     effects: Vec<(Slot, Effect)>,
@@ -182,7 +182,7 @@ pub struct Osd {
     boot_sent: Option<Mono>,
     /// The newest map has this OSD up where it is.
     is_up: bool,
-    /// When groups that could not be loaded are tried again.
+    /// Time when groups that could not be loaded are tried again.
     reload_at: Mono,
     /// The log level that was asked for last.
     level_told: Option<Level>,
@@ -267,7 +267,7 @@ impl Osd {
         }
     }
 
-    /// Whether the cluster counts this OSD as up and all its groups serve.
+    /// Returns true if the cluster counts this OSD as up and all its groups serve.
     pub fn is_active(&self) -> bool {
         self.phase == Phase::Active && self.groups.all_settled()
     }

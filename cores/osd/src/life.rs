@@ -182,7 +182,7 @@ impl Osd {
         self.drop_groups_of_deleted_pools(now);
     }
 
-    /// Whether a map has this OSD up where it is, and not where a former life was.
+    /// Returns true if a map has this OSD up where it is, and not where a former life was.
     pub(crate) fn is_up_in(&self, map: &OsdMap) -> bool {
         let me = self.config.whoami;
         map.is_up(me) && map.osd_addr(me).is_some_and(|addrs| addrs.msgr2() == self.config.addrs.msgr2())
@@ -293,7 +293,7 @@ impl Osd {
         }
     }
 
-    /// What the monitors cannot know of this OSD's options.
+    /// Returns what the monitors cannot know of this OSD's options.
     fn options_in_force(&self) -> Vec<OptionInForce> {
         let told = self.local_options.keys().filter_map(|name| Some((&**name, self.options.get(name)?.to_owned(), "override")));
         let memory = (crate::memory::TARGET, self.memory.in_force.to_string(), self.memory.source);
@@ -380,7 +380,8 @@ impl Osd {
         sought.into_iter().for_each(|id| groups.seek(id, &mut world));
     }
 
-    /// Whether a split of this round has made a group, or one that it will come out of, which is not loaded yet.
+    /// Returns true if a split of this round has made a group, or one that it will come out of, which is not loaded
+    /// yet.
     fn comes_out_of_a_split(&self, id: &SpgId) -> bool {
         let from = |child: &SpgId| {
             let siblings = (child.pg.pool, child.shard) == (id.pg.pool, id.shard);

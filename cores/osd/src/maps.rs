@@ -69,7 +69,7 @@ impl Maps {
         Self { told: map.level, current: Arc::new(map), full, incrementals, kept: KEPT }
     }
 
-    /// What the store holds. The error text says what is wrong with it.
+    /// Returns what the store holds. The error text says what is wrong with it.
     pub(crate) fn load(store: &dyn View, hold: Hold) -> Read<Result<Self, String>> {
         let Some(full) = store.meta_get(hold, &OSD_SCOPE, FULL)? else { return Ok(Ok(Self::none())) };
         let end = incremental_key(Epoch::MAX);
@@ -100,7 +100,7 @@ impl Maps {
         self.current.epoch
     }
 
-    /// Whether the monitors have a lower level than this OSD's cluster had once.
+    /// Returns true if the monitors have a lower level than this OSD's cluster had once.
     pub(crate) fn level_is_unknown(&self) -> bool {
         self.told < self.current.level
     }
@@ -146,7 +146,7 @@ impl Maps {
         Ok(Some(self.current.clone()))
     }
 
-    /// What makes the store remember the newest map. `since` is the epoch that it remembers now.
+    /// Returns what makes the store remember the newest map. `since` is the epoch that it remembers now.
     pub(crate) fn save(&self, since: Epoch) -> Transaction {
         let mut meta = vec![MetaChange::Set(Bytes::from_static(FULL), self.full.clone())];
         for (epoch, bytes) in self.incrementals.range(since + 1..) {
@@ -160,8 +160,8 @@ impl Maps {
         Transaction { scope: OSD_SCOPE, meta, ..Transaction::default() }
     }
 
-    /// What brings a peer that has `epoch` to our map: the changes after it if we have them, else the full map. Sent in parts: the
-    /// second value is the epoch that the peer has afterwards.
+    /// Returns what brings a peer that has `epoch` to our map: the changes after it if we have them, else the full
+    /// map. Sent in parts: the second value is the epoch that the peer has afterwards.
     pub(crate) fn share(&self, epoch: Epoch) -> Option<(Message, Epoch)> {
         if epoch >= self.epoch() {
             return None;

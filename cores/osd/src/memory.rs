@@ -17,13 +17,14 @@ const LOG_ENTRIES: u64 = 150_000;
 /// Bytes of memory for each of them at least.
 const PER_LOG_ENTRY: u64 = 1700;
 
-/// What the store of an OSD takes of its memory, in bytes. The rest is for requests and answers on their way (a quarter), and for what an OSD takes
-/// however much it was given.
+/// Returns what the store of an OSD takes of its memory, in bytes. The rest is for requests and answers on their way
+/// (a quarter), and for what an OSD takes however much it was given.
 pub fn store_share(memory: u64) -> u64 {
     memory / 4 * 3 - FIXED.min(memory / 8 * 3)
 }
 
-/// What a messenger may hold, given the OSD's memory: operations that were received, and answers that clients do not take.
+/// Returns what a messenger may hold, given the OSD's memory: operations that were received, and answers that clients
+/// do not take.
 pub(crate) fn limits(limits: msgr::Limits, memory: u64) -> msgr::Limits {
     let part = |n: u64| (memory / n).clamp(8 << 20, 512 << 20) as usize;
     msgr::Limits { clients: part(8), session: part(8), send_pause: part(32), send_total: part(8), ..limits }
@@ -82,7 +83,7 @@ impl Memory {
         MemoryWish { most: self.most(options, "").0, fixed: !options.memory_found }
     }
 
-    /// What to tell the driver, if that is new.
+    /// Returns what to tell the driver, if that is new.
     pub(crate) fn new_wish(&mut self, options: &Options) -> Option<MemoryWish> {
         let wish = self.wish(options);
         (std::mem::replace(&mut self.told, wish) != wish).then_some(wish)

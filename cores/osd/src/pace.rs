@@ -82,10 +82,10 @@ pub(crate) struct Pace {
     /// Room as it was given last, and objects that began in what was given before.
     given: usize,
     taken: u64,
-    /// When the last object began, and when the first of those did that were on their way without a break.
+    /// Time when the last object began, and when the first of those did that were on their way without a break.
     begun: Mono,
     busy_since: Mono,
-    /// When the last one that was on its way was there.
+    /// Time when the last one that was on its way was there.
     still_since: Mono,
     /// Nothing begins before.
     pause: Mono,
@@ -98,13 +98,13 @@ pub(crate) struct Pace {
     moved: bool,
     /// Values of spans in which nothing moved, the newest last.
     quiet: VecDeque<Duration>,
-    /// When it was measured last.
+    /// Time when it was measured last.
     measured: Mono,
     /// The value of the last span in which objects moved.
     felt: Duration,
     /// Since when nothing begins, to see clients alone.
     rest: Option<Mono>,
-    /// When to look again at the latest.
+    /// Time to look again at the latest.
     next: Mono,
     counts: Counts,
 }
@@ -255,7 +255,7 @@ impl Pace {
         self.measured = now;
     }
 
-    /// What clients feel while nothing is brought.
+    /// Returns what clients feel while nothing is brought.
     fn baseline(&self) -> Option<Duration> {
         let mut values: Vec<Duration> = self.quiet.iter().copied().collect();
         let middle = values.len() / 2;
@@ -289,7 +289,7 @@ impl Pace {
         }
     }
 
-    /// Whether nothing is on its way and nobody wants it to be.
+    /// Returns true if nothing is on its way and nobody wants it to be.
     pub(crate) fn is_idle(&self) -> bool {
         self.moving.is_empty() && self.held_back.is_empty()
     }
@@ -323,7 +323,7 @@ impl Pace {
         self.taken + self.given.saturating_sub(self.room) as u64
     }
 
-    /// When something may be different: what is over already is no reason to look.
+    /// Returns when something may be different: what is over already is no reason to look.
     fn look_again(&self, now: Mono) -> Mono {
         let span = self.span_began.plus(if self.span_count >= ENOUGH { SPAN } else { LONGEST });
         let rest = self.rest.map_or(Mono::NEVER, |since| since.plus(REST));
@@ -359,7 +359,7 @@ impl Pace {
         if self.room == 0 { None } else { self.held_back.pop_first() }
     }
 
-    /// When to look again at the latest.
+    /// Returns when to look again at the latest.
     pub(crate) fn deadline(&self) -> Mono {
         if self.is_idle() { Mono::NEVER } else { self.next }
     }
@@ -380,7 +380,8 @@ impl Pace {
     }
 }
 
-/// Whether an operation's time tells how busy this OSD is: it did not wait for its group, or for an object to be brought.
+/// Returns true if an operation's time tells how busy this OSD is: it did not wait for its group, or for an object to
+/// be brought.
 pub(crate) fn tells(op: &Op) -> bool {
     let waited = |wait: Wait| matches!(wait, Wait::InGroup(Step::WaitsForActive | Step::WaitsForRecovery));
     op.session != crate::copies::OURSELVES && !op.waits.iter().any(|(_, wait)| waited(wait))
@@ -412,7 +413,7 @@ mod tests {
     struct Twin {
         pace: Pace,
         now: Mono,
-        /// When each object on its way is there.
+        /// Time when each object on its way is there.
         objects: Vec<Mono>,
         brought: usize,
         longest: usize,

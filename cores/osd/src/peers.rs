@@ -77,24 +77,25 @@ pub(crate) struct Peers {
     callers: BTreeMap<SessionId, Caller>,
 }
 
-/// Whether the map has this OSD up at this address.
+/// Returns true if the map has this OSD up at this address.
 pub(crate) fn is_at(map: &OsdMap, osd: OsdId, addr: &EntityAddr) -> bool {
     map.is_up(osd) && map.osd_addr(osd).and_then(EntityAddrVec::msgr2) == Some(addr)
 }
 
-/// Where other OSDs reach it for this purpose, if it is up: its address in the cluster's own network, or the one that clients use.
+/// Returns where other OSDs reach it for this purpose, if it is up: its address in the cluster's own network, or the
+/// one that clients use.
 fn dialled(map: &OsdMap, osd: OsdId, purpose: Purpose) -> Option<EntityAddr> {
     let own = map.osd_cluster_addr(osd).and_then(EntityAddrVec::msgr2).filter(|_| purpose != Purpose::Front);
     own.or_else(|| map.osd_addr(osd)?.msgr2()).copied().filter(|_| map.is_up(osd))
 }
 
-/// Whether other OSDs reach it in another network than clients do.
+/// Returns true if other OSDs reach it in another network than clients do.
 pub(crate) fn has_front(map: &OsdMap, osd: OsdId) -> bool {
     dialled(map, osd, Purpose::Front) != dialled(map, osd, Purpose::Beats)
 }
 
 impl Caller {
-    /// Who calls, as he shows and as the map has him.
+    /// Returns who calls, as he shows and as the map has him.
     ///
     /// # Errors
     /// Why he cannot be who he says he is, whatever a newer map might say.
@@ -117,7 +118,7 @@ impl Peers {
         Self { lines: Lines::new(PAUSE), callers: BTreeMap::new() }
     }
 
-    /// Whether there is another OSD on this session.
+    /// Returns true if there is another OSD on this session.
     #[cfg(feature = "sim")]
     pub(crate) fn has(&self, session: SessionId) -> bool {
         self.lines.name(session).is_some() || self.callers.contains_key(&session)
@@ -128,7 +129,7 @@ impl Peers {
         self.lines.give_up(|(_, purpose)| matches!(purpose, Purpose::Beats | Purpose::Front));
     }
 
-    /// Which OSD connected with this session, and where it is.
+    /// Returns which OSD connected with this session, and where it is.
     pub(crate) fn caller(&self, session: SessionId) -> Option<(OsdId, EntityAddr)> {
         self.callers.get(&session).map(|caller| (caller.osd, caller.addr))
     }
@@ -202,8 +203,8 @@ impl Osd {
         }
     }
 
-    /// Whether what a session says may be heeded, whose peer has the map of `epoch`. Clients' sessions are; an OSD's is if the map has
-    /// it there. If no newer map can, the session is refused and ended.
+    /// Returns true if what a session says may be heeded, whose peer has the map of `epoch`. Clients' sessions are; an
+    /// OSD's is if the map has it there. If no newer map can, the session is refused and ended.
     pub(crate) fn heeds(&mut self, now: Now, session: SessionId, epoch: Epoch, out: &mut Outputs) -> bool {
         let Some(caller) = self.peers.callers.get(&session).filter(|caller| !caller.known) else { return true };
         let newest = self.maps.epoch();
@@ -272,7 +273,7 @@ impl Osd {
         true
     }
 
-    /// Whether what goes to a peer goes as mail.
+    /// Returns true if what goes to a peer goes as mail.
     pub(crate) fn is_neighbour(&self, osd: OsdId) -> bool {
         self.config.neighbours.contains_key(&osd)
     }

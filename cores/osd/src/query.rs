@@ -41,7 +41,7 @@ fn peer(peer: &pg::PeerQuery) -> Value {
     })
 }
 
-/// Where the group is, and who or what is waited for.
+/// Returns where the group is, and who or what is waited for.
 fn recovery(query: &pg::Query, report: &PgReport) -> Value {
     let past = query.past.iter().map(|(first, last, acting)| json!({ "first": first, "last": last, "acting": acting }));
     json!({

@@ -38,12 +38,12 @@ impl Reporter {
         self.urgent |= (before == 0) != (slow == 0);
     }
 
-    /// When the next look is due.
+    /// Returns when the next look is due.
     pub(crate) fn deadline(&self) -> Mono {
         if self.urgent { Mono(0) } else { self.next }
     }
 
-    /// Whether it is time to look whether there is something to report.
+    /// Returns true if it is time to look whether there is something to report.
     pub(crate) fn due(&mut self, now: Now) -> bool {
         if !self.urgent && now.mono < self.next {
             return false;
@@ -69,8 +69,9 @@ impl Reporter {
     }
 }
 
-/// Whether a group's report says something new; its counter alone does not. Nor does it that a group which was clean still is in a newer
-/// map: that follows from the epoch of the report, and else each map would have all groups of all OSDs told again.
+/// Returns true if a group's report says something new; its counter alone does not. Nor does it that a group which was
+/// clean still is in a newer map: that follows from the epoch of the report, and else each map would have all groups
+/// of all OSDs told again.
 fn differs(old: &PgReport, new: &PgReport) -> bool {
     let still_clean = old.state.has(PgState::CLEAN) && old.state == new.state && old.last_change == new.last_change;
     let last_epoch_clean = if still_clean { old.last_epoch_clean } else { new.last_epoch_clean };

@@ -22,7 +22,7 @@ pub(crate) struct Rounds {
     limit: usize,
     /// Those that did.
     done: usize,
-    /// Whether messages were left to the next round.
+    /// True if messages were left to the next round.
     rest: bool,
 }
 
@@ -33,7 +33,7 @@ impl Default for Rounds {
 }
 
 impl Rounds {
-    /// Whether the next message may be taken. `any`: there is one.
+    /// Returns true if the next message may be taken. `any`: there is one.
     pub(crate) fn goes_on(&mut self, any: bool) -> bool {
         let full = self.done >= self.limit;
         self.rest |= full && any;

@@ -41,7 +41,7 @@ pub struct ScrubOptions {
     pub hours: (u32, u32),
     /// The same for days, 0 is Sunday (`osd_scrub_begin_week_day`, `osd_scrub_end_week_day`).
     pub days: (u32, u32),
-    /// How many groups that this OSD leads are scrubbed at a time (`osd_max_scrubs`).
+    /// Number of groups that this OSD leads are scrubbed at a time (`osd_max_scrubs`).
     pub most: usize,
     /// Scrubs begin also while groups of this OSD recover (`osd_scrub_during_recovery`).
     pub during_recovery: bool,
@@ -82,14 +82,14 @@ impl ScrubOptions {
         })
     }
 
-    /// Whether scrubs may begin at this time.
+    /// Returns true if scrubs may begin at this time.
     fn permits(&self, now: UTime) -> bool {
         let (hour, day) = (now.sec % DAY / 3_600, (now.sec / DAY + 4) % 7);
         within(hour, self.hours) && within(day, self.days)
     }
 }
 
-/// Whether `at` is in a range that may go over the end; equal ends are everything.
+/// Returns true if `at` is in a range that may go over the end; equal ends are everything.
 fn within(at: u32, (begin, end): (u32, u32)) -> bool {
     match begin.cmp(&end) {
         std::cmp::Ordering::Equal => true,
@@ -147,7 +147,7 @@ impl Plan {
         })
     }
 
-    /// When the next scrub is due, and whether it is deep; none if flags hold back all.
+    /// Returns when the next scrub is due, and whether it is deep; none if flags hold back all.
     fn next(&self) -> Option<(f64, bool)> {
         match (self.light, self.deep) {
             (Some(light), Some(deep)) => Some((light.min(deep), deep <= light)),
@@ -156,7 +156,7 @@ impl Plan {
         }
     }
 
-    /// Whether it is due at a time, and what.
+    /// Returns whether it is due at a time, and what.
     fn due(&self, options: &ScrubOptions, now: UTime) -> Option<Due> {
         let at = f64::from(now.sec);
         let late = |due: Option<f64>| due.map(|due| at - due).filter(|late| *late >= 0.0);
@@ -166,7 +166,7 @@ impl Plan {
     }
 }
 
-/// Whether a group is due now.
+/// Returns whether a group is due now.
 fn due(options: &ScrubOptions, map: &OsdMap, id: &SpgId, state: &ScrubState, now: UTime) -> Option<Due> {
     Plan::of(options, map, id, state)?.due(options, now)
 }
@@ -184,8 +184,8 @@ impl Scrubs {
 }
 
 impl Osd {
-    /// What `dump_scrubs` shows: for each group that this OSD leads, when its next scrub is due, from when on hours
-    /// and days do not matter, and whether it will be deep.
+    /// Returns what `dump_scrubs` shows: for each group that this OSD leads, when its next scrub is due, from when on
+    /// hours and days do not matter, and whether it will be deep.
     pub(crate) fn planned_scrubs(&self, now: Now) -> Value {
         let time = |seconds: f64| UTime { sec: seconds.clamp(0.0, f64::from(u32::MAX)) as u32, nsec: 0 }.iso();
         let row = |(id, group): (SpgId, &pg::Pg)| {

@@ -83,7 +83,7 @@ impl Table {
 }
 
 impl Table {
-    /// Who has slots and who waits, as Ceph shows it.
+    /// Returns who has slots and who waits, as Ceph shows it.
     fn json(&self, groups: &Groups, most: usize) -> Value {
         let row = |group: Slot, priority: u8| {
             let name = groups.iter().find_map(|(id, _)| (groups.find(&id) == Some(group)).then(|| id.to_string()));
@@ -124,7 +124,7 @@ impl Slots {
         self.remote.wish(group, wishes.remote);
     }
 
-    /// What `dump_recovery_reservations` shows. `most`: slots of each table.
+    /// Returns what `dump_recovery_reservations` shows. `most`: slots of each table.
     pub(crate) fn json(&self, groups: &Groups, most: usize) -> Value {
         json!({ "local_reservations": self.local.json(groups, most), "remote_reservations": self.remote.json(groups, most) })
     }

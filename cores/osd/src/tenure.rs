@@ -50,7 +50,8 @@ impl Tenures {
         }
     }
 
-    /// Whether an operation that was sent by the map of `epoch` is older than the time during which this OSD leads its group.
+    /// Returns true if an operation that was sent by the map of `epoch` is older than the time during which this OSD
+    /// leads its group.
     pub(crate) fn is_before(&self, epoch: Epoch, pg: PgId) -> bool {
         epoch < self.newest && self.groups.get(&pg).is_some_and(|tenure| epoch < tenure.since)
     }

@@ -13,7 +13,7 @@ use types::{Errno, Feature, HObject, OsdId, SnapId};
 /// Objects in one answer (`osd_command_max_records`).
 const MOST: usize = 256;
 
-/// What is unfound in a group, from an object on.
+/// Returns what is unfound in a group, from an object on.
 pub(crate) fn list(osd: &mut Osd, now: Now, args: &Args) -> Answer {
     let id = match find_pg(osd, args) {
         Ok(id) => id,

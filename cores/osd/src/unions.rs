@@ -20,7 +20,7 @@ enum Found {
 }
 
 impl Groups {
-    /// Whether a group is here that `id` takes in by the map: as long as it is, `id` must not come to be here.
+    /// Returns true if a group is here that `id` takes in by the map: as long as it is, `id` must not come to be here.
     pub(crate) fn is_blocked(&self, id: &SpgId, map: &OsdMap) -> bool {
         let Some(pool) = map.pool(id.pg.pool) else { return false };
         let mask = pool.pg_num.next_power_of_two() - 1;
@@ -36,7 +36,7 @@ impl Groups {
         self.iter().map(|(id, _)| id).filter(taken).collect()
     }
 
-    /// What the groups leave that `target` takes in.
+    /// Returns what the groups leave that `target` takes in.
     fn legacies(&self, target: &Pg) -> Found {
         let sources = self.sources(target);
         if target.is_nothing() && !sources.is_empty() {

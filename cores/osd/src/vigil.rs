@@ -23,11 +23,11 @@ const AGAIN: Duration = Duration::from_secs(1);
 pub(crate) struct DiskWatch {
     /// Requests that are under way.
     open: u64,
-    /// When the last one ended, or the first one began.
+    /// Time when the last one ended, or the first one began.
     moved: Mono,
-    /// When the monitors were asked last to mark this OSD down.
+    /// Time when the monitors were asked last to mark this OSD down.
     asked: Option<Mono>,
-    /// Whether the log knows.
+    /// True if the log knows.
     said: bool,
 }
 
@@ -47,7 +47,7 @@ impl DiskWatch {
         self.asked = None;
     }
 
-    /// How long nothing was completed that is under way, less this OSD's own lateness.
+    /// Returns how long nothing was completed that is under way, less this OSD's own lateness.
     pub(crate) fn silence(&self, now: Mono, late: &Lateness) -> Duration {
         match self.open {
             0 => Duration::ZERO,
@@ -55,7 +55,7 @@ impl DiskWatch {
         }
     }
 
-    /// When it must be looked at. `patience`: silence after which the OSD asks to be marked down.
+    /// Returns when it must be looked at. `patience`: silence after which the OSD asks to be marked down.
     fn deadline(&self, late: &Lateness, patience: Duration) -> Mono {
         if self.open == 0 {
             return Mono::NEVER;
@@ -98,12 +98,12 @@ impl Osd {
         self.disk.begun(now.mono, requests as u64);
     }
 
-    /// How long the disk has been silent.
+    /// Returns how long the disk has been silent.
     fn disk_silence(&self, now: Now) -> Duration {
         self.disk.silence(now.mono, self.beats.lateness())
     }
 
-    /// When [`Osd::watch_disk`] must be called at the latest.
+    /// Returns when [`Osd::watch_disk`] must be called at the latest.
     pub(crate) fn disk_deadline(&self) -> Mono {
         // Who is not up, or has no monitor, has nothing to ask for.
         if self.disk.said && (self.phase != Phase::Active || self.mon.session().is_none()) {
@@ -139,7 +139,7 @@ impl Osd {
         self.send_failures(session, vec![failure]);
     }
 
-    /// Whether each group here has enough other members to go on, as the map places it.
+    /// Returns true if each group here has enough other members to go on, as the map places it.
     fn is_dispensable(&self) -> bool {
         let (map, me) = (self.maps.current(), self.config.whoami);
         self.groups.iter().all(|(id, _)| {
@@ -187,7 +187,7 @@ impl Osd {
         self.end_sessions(now, "writes of it were dropped, and no map tells it so", out);
     }
 
-    /// When [`Osd::watch_index`] must be called at the latest.
+    /// Returns when [`Osd::watch_index`] must be called at the latest.
     pub(crate) fn index_deadline(&self) -> Mono {
         match (self.away, &self.phase) {
             (Some(asked), Phase::Active) if self.mon.session().is_some() => asked.plus(AGAIN),
@@ -217,8 +217,8 @@ impl Osd {
         self.cluster_log(now, pg::ClusterLevel::Warn, text);
     }
 
-    /// Whether it must not ask to be marked up: since that was too often, until its disk answers, its store takes writes, or it reaches
-    /// other OSDs.
+    /// Returns true if it must not ask to be marked up: since that was too often, until its disk answers, its store
+    /// takes writes, or it reaches other OSDs.
     pub(crate) fn waits_to_boot(&self) -> bool {
         self.markdowns.too_often || self.disk.said || self.away.is_some() || self.contact.is_some()
     }

@@ -96,7 +96,7 @@ pub struct Config {
     pub step_pause: Duration,
     /// Objects of a group that are brought at a time at most, beside those that clients wait for (`osd_recovery_max_active`).
     pub recovery_at_a_time: usize,
-    /// Whether what a deep scrub finds is mended at once (`osd_scrub_auto_repair`).
+    /// True if what a deep scrub finds is mended at once (`osd_scrub_auto_repair`).
     pub auto_repair: bool,
     /// It is not if more objects than this are wrong (`osd_scrub_auto_repair_num_errors`).
     pub auto_repair_errors: usize,
@@ -166,13 +166,13 @@ pub struct Peer {
 pub struct ClientOp {
     /// Its place in the OSD's table. The group gives it back with the reply, or when it drops the operation.
     pub key: crate::OpKey,
-    /// Where the reply goes.
+    /// Place where the reply goes.
     pub session: SessionId,
     /// Who asks.
     pub peer: Arc<Peer>,
     /// The message's transaction id; with `peer` it identifies the request across retries.
     pub tid: u64,
-    /// When it arrived.
+    /// Time when it arrived.
     pub received: Mono,
     /// What is asked.
     pub op: OsdOp,
@@ -200,7 +200,7 @@ pub enum Effect {
         session: SessionId,
         /// `OSD_OPREPLY` with its tid.
         message: Message,
-        /// When the operation was executed.
+        /// Time when the operation was executed.
         executed: Mono,
     },
     /// An operation gets no answer: its client sends it again when a map tells it to.
@@ -301,7 +301,7 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// Whether it must be ordered and logged as a write.
+    /// Returns true if it must be ordered and logged as a write.
     pub fn modifies(&self) -> bool {
         self.write || self.class_write
     }
@@ -359,7 +359,7 @@ pub struct Query {
 /// What a primary knows of another copy.
 #[derive(Clone, Debug, Default)]
 pub struct PeerQuery {
-    /// Where it is.
+    /// Place where it is.
     pub osd: OsdId,
     /// It serves; others are only filled.
     pub acting: bool,

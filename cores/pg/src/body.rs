@@ -38,7 +38,7 @@ pub(crate) enum IndexChange {
 }
 
 impl IndexChange {
-    /// Whose.
+    /// Returns whose.
     pub(crate) fn head(&self) -> &HObject {
         match self {
             Self::Snap(_, head) | Self::NoSnap(_, head) | Self::Watched(head) | Self::Unwatched(head) => head,
@@ -126,7 +126,7 @@ impl Body {
         Self { objects, index, ..self.clone() }
     }
 
-    /// What it changes of the group's record that changes rarely. False if it changes nothing there.
+    /// Returns what it changes of the group's record that changes rarely. False if it changes nothing there.
     pub(crate) fn change_history(&self, history: &mut History) -> bool {
         let before = history.clone();
         for (start, len) in self.purged.iter() {
@@ -193,7 +193,7 @@ impl Body {
         Ok(body)
     }
 
-    /// Whether its entries come one after the other, all of them behind `version`.
+    /// Returns true if its entries come one after the other, all of them behind `version`.
     pub(crate) fn follows(&self, version: EVersion) -> bool {
         rises(version, &self.entries)
     }
@@ -204,7 +204,7 @@ impl Body {
     }
 }
 
-/// Whether entries come one after the other, all of them behind `version`.
+/// Returns true if entries come one after the other, all of them behind `version`.
 pub(crate) fn rises(mut version: EVersion, entries: &[LogEntry]) -> bool {
     entries.iter().all(|entry| std::mem::replace(&mut version, entry.done.version) < entry.done.version)
 }

@@ -89,7 +89,7 @@ impl Keys {
 }
 
 impl Changed {
-    /// What these changes of one object touch, if it was there before.
+    /// Returns what these changes of one object touch, if it was there before.
     pub(crate) fn of<'a>(changes: impl IntoIterator<Item = &'a ObjectChange>) -> Self {
         let mut part = Part::default();
         if changes.into_iter().all(|change| part.note(change)) {

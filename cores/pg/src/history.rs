@@ -57,7 +57,7 @@ impl PastInterval {
 /// First and last epoch of maps that were skipped.
 pub(crate) type Gap = (Epoch, Epoch);
 
-/// What is in both lists.
+/// Returns what is in both lists.
 pub(crate) fn in_both(one: &[Gap], other: &[Gap]) -> Vec<Gap> {
     let common = |(a, b): Gap, (c, d): Gap| (a.max(c), b.min(d));
     let all = one.iter().flat_map(|one| other.iter().map(move |other| common(*one, *other)));
@@ -73,12 +73,13 @@ pub(crate) struct Union {
     pub(crate) share: u32,
     /// Who takes it in.
     pub(crate) into: u32,
-    /// Where both ended (source, target), if the map tells it of this very union. A copy that does not end there is not up to date.
+    /// Place where both ended (source, target), if the map tells it of this very union. A copy that does not end there
+    /// is not up to date.
     pub(crate) ends: Option<(EVersion, EVersion)>,
 }
 
 impl Union {
-    /// What a map says of a group whose share it lowers from `before` to `share`.
+    /// Returns what a map says of a group whose share it lowers from `before` to `share`.
     fn of(map: &OsdMap, pg: PgId, before: u32, share: u32) -> Self {
         let Some(pool) = map.pool(pg.pool) else { return Self { epoch: map.epoch, share, ..Self::default() } };
         let last = &pool.last_pg_merge_meta;
@@ -123,7 +124,7 @@ pub(crate) struct History {
     pub(crate) estimated: bool,
     /// The group is being removed: it does not serve any more.
     pub(crate) removing: bool,
-    /// When the group became active last.
+    /// Time when the group became active last.
     pub(crate) last_change: UTime,
     /// The group that this one was split from, as long as it is not known that it finished that split.
     pub(crate) parent: Option<u32>,
@@ -133,12 +134,13 @@ pub(crate) struct History {
     pub(crate) taken: Vec<u32>,
 }
 
-/// Whether the map has this OSD marked lost after `epoch`.
+/// Returns true if the map has this OSD marked lost after `epoch`.
 fn is_lost_since(map: &OsdMap, osd: OsdId, epoch: Epoch) -> bool {
     !map.exists(osd) || map.info(osd).is_some_and(|info| info.lost_at > epoch)
 }
 
-/// Whether this map, the first one behind skipped ones, tells that an OSD came, went, led a group or was given up since `first`.
+/// Returns true if this map, the first one behind skipped ones, tells that an OSD came, went, led a group or was given
+/// up since `first`.
 ///
 /// Nothing is served by another OSD than before without any of that. A map that monitors made of what OSDs had (`monlog::rescue`) has
 /// an epoch that is far above, and nothing happened between.
@@ -219,8 +221,8 @@ impl History {
         true
     }
 
-    /// Whether the group may have served writes in the present interval: it had enough members, and the map knew that its primary was up.
-    /// A pool of one copy serves without asking for that.
+    /// Returns true if the group may have served writes in the present interval: it had enough members, and the map
+    /// knew that its primary was up. A pool of one copy serves without asking for that.
     fn may_have_written(&self) -> bool {
         let members = self.interval.members().count() as u64;
         let enough = members > 0 && members >= u64::from(self.interval.min_size);
@@ -234,17 +236,17 @@ impl History {
         self.interval.pg_num_pending = maps::share(seed, self.interval.pg_num_pending);
     }
 
-    /// Whether the map must first know that the primary is up in this interval.
+    /// Returns true if the map must first know that the primary is up in this interval.
     pub(crate) fn needs_up_thru(&self) -> bool {
         self.interval.size > 1 && self.up_thru < self.since
     }
 
-    /// Whether this copy has all objects that its log does not name as missing.
+    /// Returns true if this copy has all objects that its log does not name as missing.
     pub(crate) fn is_complete(&self) -> bool {
         self.backfill.is_none()
     }
 
-    /// Whether changes of this head's objects concern this copy, as far as backfill has come.
+    /// Returns true if changes of this head's objects concern this copy, as far as backfill has come.
     pub(crate) fn reaches(&self, head: &HObject) -> bool {
         self.backfill.as_ref().is_none_or(|cursor| head <= cursor)
     }
@@ -341,7 +343,7 @@ impl History {
         if self.created > 0 && self.is_complete() { self.started } else { 0 }
     }
 
-    /// Who must be heard before the group may serve, after what was heard so far.
+    /// Returns who must be heard before the group may serve, after what was heard so far.
     pub(crate) fn prior(&self, map: &OsdMap, whoami: OsdId, told: &Told) -> Prior {
         let present = self.interval.members().chain(self.interval.home());
         let mut prior = Prior { probe: present.filter(|osd| map.is_up(*osd)).collect(), ..Prior::default() };
@@ -439,7 +441,7 @@ impl History {
         Ok(history)
     }
 
-    /// Who has a group of layout 1 has the only copy there ever was, so nobody else need be heard.
+    /// Returns who has a group of layout 1 has the only copy there ever was, so nobody else need be heard.
     fn get_members_1(r: &mut Parser<'_>) -> Result<Self> {
         let mut history = Self { created: r.num32()?, pg_num: r.num32()?, since: r.num32()?, ..Self::default() };
         let (up, acting) = (get_osds(r)?, get_osds(r)?);

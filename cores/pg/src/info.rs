@@ -60,17 +60,18 @@ pub(crate) struct ObjectInfo {
     pub(crate) version: EVersion,
     /// The version that clients see.
     pub(crate) user_version: u64,
-    /// When clients say they changed it last.
+    /// Time when clients say they changed it last.
     pub(crate) mtime: UTime,
     /// Number of the last ordered truncation (file systems only).
     pub(crate) truncate_seq: u32,
-    /// Where that cut.
+    /// Place where that cut.
     pub(crate) truncate_size: u64,
     /// [`WHITEOUT`], [`CLEAN`].
     pub(crate) flags: u32,
     /// Expected object size, expected write size, flags.
     pub(crate) hint: Option<(u64, u64, u32)>,
-    /// Whether the object is counted as having an omap. If not, it has none; if so, it may have lost its last key since.
+    /// True if the object is counted as having an omap. If not, it has none; if so, it may have lost its last key
+    /// since.
     pub(crate) omap: bool,
     /// Bytes that the object has; `None` if it was changed last below the level of [`types::Feature::RecordedSizes`]. A scrub compares it
     /// with what a copy holds: one that missed a change of the data contradicts its own record.
@@ -219,7 +220,7 @@ pub(crate) fn get_intervals(r: &mut Parser<'_>) -> Result<Intervals> {
 }
 
 impl SnapSet {
-    /// Where to read snapshot `snap`: `None` if it did not exist then; HEAD if nothing was written since.
+    /// Returns where to read snapshot `snap`: `None` if it did not exist then; HEAD if nothing was written since.
     pub(crate) fn serving(&self, snap: u64) -> Option<types::SnapId> {
         if snap > self.seq {
             return Some(types::SnapId::HEAD);

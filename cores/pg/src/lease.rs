@@ -109,7 +109,7 @@ impl Leases {
         self.given.retain(|osd, _| map.exists(*osd));
     }
 
-    /// Whether another OSD's promise runs.
+    /// Returns true if another OSD's promise runs.
     pub fn holds(&self, now: Mono, by: OsdId) -> bool {
         !self.ended && self.held.get(&by).is_some_and(|until| now < *until)
     }
@@ -120,7 +120,8 @@ impl Leases {
         self.given.get(&to).copied().unwrap_or_default().max(former)
     }
 
-    /// What is left of the promises to those who may have read in these intervals, in milliseconds, rounded up.
+    /// Returns what is left of the promises to those who may have read in these intervals, in milliseconds, rounded
+    /// up.
     pub(crate) fn rests(&self, now: Mono, past: &[PastInterval], readers: Readers) -> Vec<(OsdId, u32)> {
         let osds: BTreeSet<OsdId> = past.iter().flat_map(|interval| readers.of(interval)).collect();
         let left = |osd: OsdId| {
@@ -140,7 +141,7 @@ pub(crate) enum Readers {
     Members,
 }
 
-/// Who reads in a cluster of this level.
+/// Returns who reads in a cluster of this level.
 pub(crate) fn readers(level: Level) -> Readers {
     if level.has(Feature::ReplicaReads) { Readers::Members } else { Readers::Primary }
 }
@@ -179,8 +180,8 @@ impl Rests {
     }
 }
 
-/// Whether the process that an OSD was in `epoch` is known to be gone: another one has its place, its end was seen, or an operator gave
-/// it up.
+/// Returns true if the process that an OSD was in `epoch` is known to be gone: another one has its place, its end was
+/// seen, or an operator gave it up.
 fn is_dead_since(map: &OsdMap, osd: OsdId, epoch: Epoch) -> bool {
     let dead = usize::try_from(osd).ok().and_then(|n| map.osd_xinfo.get(n)).is_some_and(|info| info.dead_epoch > epoch);
     let lost = map.info(osd).is_some_and(|info| info.lost_at > epoch);

@@ -62,7 +62,7 @@ pub struct Sealed {
 }
 
 impl Sealed {
-    /// Who shall get it, and when it was written.
+    /// Returns who shall get it, and when it was written.
     ///
     /// # Errors
     /// The bytes are no envelope.
@@ -82,7 +82,8 @@ pub enum OfNone {
     Ignores,
 }
 
-/// What an OSD that has nothing of a group does with a letter for it. `since` and `epoch` are those of its map.
+/// Returns what an OSD that has nothing of a group does with a letter for it. `since` and `epoch` are those of its
+/// map.
 ///
 /// # Errors
 /// It does not decode.
@@ -158,7 +159,7 @@ impl Lends {
     }
 }
 
-/// What a copy that holds nothing of the group answers.
+/// Returns what a copy that holds nothing of the group answers.
 pub(crate) fn nothing_of(wanted: Vec<(HObject, EVersion)>) -> Vec<Sought> {
     wanted.into_iter().map(|(object, _)| Sought { object, version: EVersion::default(), has: false }).collect()
 }
@@ -293,7 +294,7 @@ fn put_runs(w: &mut Writer, runs: &[(Epoch, u64)]) {
 }
 
 impl LogPart {
-    /// Whether its entries lead from what the receiver has to where it says that the group is.
+    /// Returns true if its entries lead from what the receiver has to where it says that the group is.
     pub(crate) fn is_whole(&self) -> bool {
         let last = self.entries.last().map_or(self.common, |entry| entry.done.version);
         self.history.created > 0 && rises(self.common, &self.entries) && last <= self.info.last_update

@@ -63,7 +63,7 @@ impl Records {
 #[derive(Default)]
 pub(crate) struct Log {
     records: Records,
-    /// How many at the front are out of the log.
+    /// Number of at the front are out of the log.
     dups: usize,
     /// Number of the record at the front, counted from the first ever.
     base: u64,
@@ -72,7 +72,7 @@ pub(crate) struct Log {
     index: HashTable<u32>,
 }
 
-/// Whether a request with this id can come again: internal work has none.
+/// Returns true if a request with this id can come again: internal work has none.
 fn repeatable(id: &ReqId) -> bool {
     *id != ReqId::default()
 }
@@ -119,7 +119,7 @@ impl Log {
         record(number)
     }
 
-    /// Whether the log has, or had, an entry with exactly this version.
+    /// Returns true if the log has, or had, an entry with exactly this version.
     pub(crate) fn has(&self, version: EVersion) -> bool {
         let (mut low, mut high) = (0, self.records.len());
         while low < high {

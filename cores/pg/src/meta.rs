@@ -58,7 +58,7 @@ pub(crate) fn get_object(r: &mut Parser<'_>, pool: PoolId) -> Result<HObject> {
     Ok(HObject { pool, hash, nspace, key, name, snap: SnapId::HEAD, max: false })
 }
 
-/// Whether both are head or clones of one object.
+/// Returns true if both are head or clones of one object.
 pub(crate) fn same_object(a: &HObject, b: &HObject) -> bool {
     a.hash == b.hash && a.name == b.name && a.key == b.key && a.nspace == b.nspace && a.pool == b.pool
 }

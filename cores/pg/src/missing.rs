@@ -48,7 +48,7 @@ impl Lack {
         Self { need, base: None }
     }
 
-    /// What is missing after an entry that changes an object.
+    /// Returns what is missing after an entry that changes an object.
     ///
     /// `before`: what was missing before it; `None` if the copy had the object as it was then.
     pub(crate) fn after(before: Option<&Self>, entry: &LogEntry) -> Self {
@@ -92,7 +92,7 @@ impl Lack {
         }
     }
 
-    /// Whether its base is older than what is to come.
+    /// Returns true if its base is older than what is to come.
     pub(crate) fn is_sound(&self) -> bool {
         self.base.as_ref().is_none_or(|base| base.have < self.need)
     }
@@ -109,7 +109,7 @@ impl Base {
     }
 }
 
-/// Whether a set of missing objects has this head or one of its clones.
+/// Returns true if a set of missing objects has this head or one of its clones.
 pub(crate) fn is_missing<T>(missing: &BTreeMap<HObject, T>, head: &HObject) -> bool {
     !missing.is_empty() && missing_of(missing, head).next().is_some()
 }

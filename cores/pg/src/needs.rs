@@ -5,7 +5,7 @@ use classes::Lookup;
 use messages::osd::{OpArgs, OsdOp, code, code::watch_op};
 use types::Errno;
 
-/// What `op` reads, writes and calls. Message flags have no say in it.
+/// Returns what `op` reads, writes and calls. Message flags have no say in it.
 ///
 /// # Errors
 /// EINVAL for an empty vector or arguments that do not fit their operation, EPERM for an unknown class, EOPNOTSUPP for

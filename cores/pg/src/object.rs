@@ -64,12 +64,12 @@ impl PieceAt {
 pub(crate) struct Piece {
     /// What makes it, on an object that is not there yet. `Remove` alone: the object does not exist.
     pub(crate) changes: ObjectChanges,
-    /// Where the next one begins; `None` if this is the last.
+    /// Place where the next one begins; `None` if this is the last.
     pub(crate) next: Option<PieceAt>,
 }
 
 impl Piece {
-    /// Whether it says that the object is not there.
+    /// Returns true if it says that the object is not there.
     pub(crate) fn is_nothing(&self) -> bool {
         self.changes.changes == [ObjectChange::Remove]
     }
@@ -169,7 +169,7 @@ pub(crate) fn read_part(store: &dyn View, hold: Hold, object: &ObjectId, part: &
     Ok(Some(Piece { changes: ObjectChanges { object: object.clone(), changes }, next: None }))
 }
 
-/// Where the pieces of a large object are collected.
+/// Returns where the pieces of a large object are collected.
 pub(crate) fn staged(object: &ObjectId) -> ObjectId {
     let name = format!("push.{}", object.object).into_bytes().into();
     let (pool, hash) = (staging_pool(object.pool), object.hash);
@@ -177,7 +177,8 @@ pub(crate) fn staged(object: &ObjectId) -> ObjectId {
     ObjectId::of_shard(whole, object.shard)
 }
 
-/// What a copy does with a piece that begins at `at`, so that the object is as its pieces say when the last one is there.
+/// Returns what a copy does with a piece that begins at `at`, so that the object is as its pieces say when the last
+/// one is there.
 pub(crate) fn place(at: &PieceAt, piece: Piece) -> Vec<ObjectChanges> {
     let Piece { changes: ObjectChanges { object, mut changes }, next } = piece;
     if at.is_first() && next.is_none() {
@@ -198,7 +199,8 @@ pub(crate) fn place(at: &PieceAt, piece: Piece) -> Vec<ObjectChanges> {
     all
 }
 
-/// What the group's index says about an object, by the record that came with it. A clone has no entries of its own.
+/// Returns what the group's index says about an object, by the record that came with it. A clone has no entries of its
+/// own.
 pub(crate) fn index_of(object: &HObject, changes: &[ObjectChange]) -> Vec<IndexChange> {
     if !object.is_head() {
         return Vec::new();

@@ -20,14 +20,14 @@ pub fn version_in(record: &[u8]) -> Option<types::EVersion> {
     crate::info::ObjectInfo::decode(record).ok().map(|info| info.version)
 }
 
-/// Whether an object is counted as having an omap, as a store's record of it says; `None` if it is no record.
+/// Returns whether an object is counted as having an omap, as a store's record of it says; `None` if it is no record.
 #[cfg(feature = "sim")]
 pub fn omap_in(record: &[u8]) -> Option<bool> {
     crate::info::ObjectInfo::decode(record).ok().map(|info| info.omap)
 }
 
-/// What a group of this pool notes with this key: which object's head it changed, by which version, and whether that
-/// removed it. `None` if it notes something else.
+/// Returns what a group of this pool notes with this key: which object's head it changed, by which version, and
+/// whether that removed it. `None` if it notes something else.
 #[cfg(feature = "sim")]
 pub fn change_in(pool: types::PoolId, key: &[u8], value: &[u8]) -> Option<(types::HObject, types::EVersion, bool)> {
     if key.first() != Some(&crate::meta::LOG) {

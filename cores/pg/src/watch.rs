@@ -25,7 +25,7 @@ struct Watch {
     info: WatchInfo,
     /// The holder's session, as long as that stands.
     session: Option<SessionId>,
-    /// When it dies without another sign of life.
+    /// Time when it dies without another sign of life.
     deadline: Mono,
     /// Its removal is under way.
     dying: bool,
@@ -81,12 +81,12 @@ impl Watches {
         self.all.len()
     }
 
-    /// How many watches a holder has in this group.
+    /// Returns how many watches a holder has in this group.
     pub(crate) fn held_by(&self, holder: Holder) -> usize {
         self.held.get(&holder).copied().unwrap_or(0)
     }
 
-    /// How many watches an object has.
+    /// Returns how many watches an object has.
     pub(crate) fn count(&self, head: &HObject) -> usize {
         self.of(head).count()
     }
@@ -219,7 +219,7 @@ impl Watches {
         keys
     }
 
-    /// Whether the removal of a watch that expired is still wanted.
+    /// Returns true if the removal of a watch that expired is still wanted.
     pub(crate) fn is_dying(&self, head: &HObject, cookie: u64, holder: Holder) -> bool {
         self.all.get(&(head.clone(), cookie, holder)).is_none_or(|w| w.dying)
     }

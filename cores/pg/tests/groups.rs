@@ -305,7 +305,7 @@ fn large_omaps_of_many_pages_are_counted_as_a_whole_and_below_their_level_only_t
     assert_eq!(deep_scrubbed(&mut bench).1.num_large_omap_objects, 1);
 }
 
-/// What `rados list-inconsistent-obj` (0) is told.
+/// Returns what `rados list-inconsistent-obj` (0) is told.
 fn inconsistent(bench: &mut Bench, snapsets: u32) -> Vec<InconsistentObject> {
     let list = ScrubList { snapsets, max: 10, ..ScrubList::default() };
     let op = Op { input: list.to_bytes(), ..Op::new(SCRUBLS, OpArgs::None) };

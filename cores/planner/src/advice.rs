@@ -38,7 +38,7 @@ pub struct PoolFacts {
     pub target_ratio: f64,
     /// Factor for pools that need more groups than their bytes say.
     pub bias: f64,
-    /// Whether it begins with all the groups that there are.
+    /// True if it begins with all the groups that there are.
     pub bulk: bool,
     /// Bounds.
     pub least: Option<u32>,
@@ -74,29 +74,30 @@ pub struct Advice {
     pub ideal: f64,
     /// The same as a number that a pool may have.
     pub final_num: u32,
-    /// Whether the pool is off by more than [`THRESHOLD`].
+    /// True if the pool is off by more than [`THRESHOLD`].
     pub is_off: bool,
-    /// Whether there are more groups below the root than `mon_target_pg_per_osd` allows.
+    /// True if there are more groups below the root than `mon_target_pg_per_osd` allows.
     pub crowded: bool,
 }
 
 impl Advice {
-    /// Whether the pool has too few groups by far.
+    /// Returns true if the pool has too few groups by far.
     pub fn is_low(&self) -> bool {
         self.is_off && self.final_num > self.pool.pg_num
     }
 
-    /// Whether the pool has too many groups by far.
+    /// Returns true if the pool has too many groups by far.
     pub fn is_high(&self) -> bool {
         self.is_off && self.final_num < self.pool.pg_num
     }
 
-    /// Whether the number is to be changed here: what is too low, and what is too high where all together are too many.
+    /// Returns true if the number is to be changed here: what is too low, and what is too high where all together are
+    /// too many.
     pub fn is_to_change(&self) -> bool {
         self.would_adjust() && (self.is_low() || self.is_high() && self.crowded)
     }
 
-    /// Whether Ceph would change the number.
+    /// Returns true if Ceph would change the number.
     pub fn would_adjust(&self) -> bool {
         self.is_off && self.pool.mode == mode::ON
     }
@@ -249,7 +250,7 @@ mod tests {
         }
     }
 
-    /// What is said of pools on three OSDs of 2 GiB.
+    /// Returns what is said of pools on three OSDs of 2 GiB.
     fn said(pools: &[PoolFacts]) -> Vec<(PoolId, u32, bool)> {
         let roots = BTreeMap::from([(-1, RootFacts { osds: 3, capacity: 6 << 30 })]);
         advise(pools, &roots, 100.0).into_iter().map(|a| (a.pool.id, a.final_num, a.is_off)).collect()

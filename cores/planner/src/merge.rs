@@ -3,7 +3,7 @@
 use maps::{OsdMap, Pool};
 use types::{Epoch, PgId, hash};
 
-/// Whether a pool has more groups than it is to have.
+/// Returns true if a pool has more groups than it is to have.
 pub fn shrinks(pool: &Pool) -> bool {
     (1..pool.pg_num).contains(&pool.pg_num_target)
 }
@@ -14,7 +14,7 @@ pub fn merged_into(pool: &Pool) -> Option<PgId> {
     (source > 0).then(|| PgId::new(pool, hash::stable_mod(source, source, source.next_power_of_two() - 1)))
 }
 
-/// Whether the reports of a group may be of before it took another one in.
+/// Returns true if the reports of a group may be of before it took another one in.
 pub fn is_outdated(map: &OsdMap, pg: PgId, reported: Epoch) -> bool {
     map.pool(pg.pool).is_some_and(|pool| merged_into(pool) == Some(pg) && reported < pool.last_pg_merge_meta.ready_epoch)
 }

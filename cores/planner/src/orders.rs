@@ -27,7 +27,7 @@ pub(crate) fn is_order(map: &OsdMap, pg: PgId) -> bool {
     sorted(named.clone()) == home && sorted(map.home(pg)) == home
 }
 
-/// What of a pool decides where its groups are.
+/// Returns what of a pool decides where its groups are.
 fn shape(pool: &Pool) -> (u8, u8, u8, u32, u32, u64) {
     (pool.type_, pool.size, pool.crush_rule, pool.pg_num, pool.pgp_num, pool.flags)
 }

@@ -95,7 +95,7 @@ impl Eval {
 }
 
 impl Root {
-    /// How evenly one of [`METRICS`] is spread.
+    /// Returns how evenly one of [`METRICS`] is spread.
     pub fn spread(&self, metric: usize) -> Spread {
         let held = |osd: &OsdId| self.counts.get(osd).and_then(|all| all.get(metric)).copied().unwrap_or(0.0);
         let counts: Vec<f64> = self.target.keys().map(held).collect();

@@ -44,7 +44,7 @@ fn has_group(map: &OsdMap, pg: PgId) -> bool {
     map.pool(pg.pool).is_some_and(|pool| pg.seed < pool.pg_num)
 }
 
-/// Whether an entry changes nothing, or nothing that may be.
+/// Returns true if an entry changes nothing, or nothing that may be.
 fn is_idle(map: &OsdMap, pg: PgId, osds: &[OsdId]) -> bool {
     let Some(pool) = map.pool(pg.pool).filter(|pool| pg.seed < pool.pg_num) else { return true };
     if osds.len() > usize::from(pool.size) {

@@ -9,7 +9,7 @@ const WRITE_ENTRIES: usize = 512;
 const WRITE_BYTES: usize = 1 << 20;
 
 impl Node {
-    /// What the next write carries.
+    /// Returns what the next write carries.
     pub(crate) fn begin_write(&mut self) -> Option<Write> {
         let entries = self.log.slice(self.on_disk + 1, Index::MAX, WRITE_ENTRIES, WRITE_BYTES);
         // One voter alone has told nobody of its term: that goes with the first entries.
@@ -69,7 +69,7 @@ impl Node {
         self.advance();
     }
 
-    /// Whether something that was given is being written.
+    /// Returns true if something that was given is being written.
     pub fn is_writing(&self) -> bool {
         self.writing.is_some()
     }
@@ -102,7 +102,7 @@ impl Node {
         entries.iter().map(|e| e.data.len() + Entry::HEAD).sum()
     }
 
-    /// Whether entries wait to be written, are being written, or wait to be applied.
+    /// Returns true if entries wait to be written, are being written, or wait to be applied.
     pub fn is_busy(&self) -> bool {
         self.writing.is_some() || self.install.is_some() || self.log.last().index > self.on_disk || self.given < self.commit
     }

@@ -42,7 +42,7 @@ impl Node {
         self.lose_patience_later();
     }
 
-    /// Whether a leader, perhaps itself, was heard lately.
+    /// Returns true if a leader, perhaps itself, was heard lately.
     pub(crate) fn hears_leader(&self) -> bool {
         let other = self.leader.is_some() && self.now.since(self.heard) < self.config.election;
         self.reign().is_some() || other
@@ -131,8 +131,8 @@ impl Node {
         self.send(self.config.id, Body::Voted(true));
     }
 
-    /// How long it stands for election in a term: its own term and then votes of others must become durable. Twice as long after each term
-    /// that had no leader.
+    /// Returns how long it stands for election in a term: its own term and then votes of others must become durable.
+    /// Twice as long after each term that had no leader.
     fn candidacy(&self) -> std::time::Duration {
         self.config.election * CANDIDACY * (1 << self.failed().saturating_sub(1).min(DOUBLED))
     }

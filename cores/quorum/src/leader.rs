@@ -51,7 +51,7 @@ impl Node {
         index
     }
 
-    /// Whether [`Node::propose`] takes commands now.
+    /// Returns true if [`Node::propose`] takes commands now.
     pub fn takes_proposals(&self) -> bool {
         self.reign().is_some_and(|r| r.announced && r.heir.is_none()) && self.broken().is_none()
     }
@@ -352,7 +352,7 @@ impl Node {
         self.leave_if_removed();
     }
 
-    /// Whether an entry may be committed because a majority has it.
+    /// Returns true if an entry may be committed because a majority has it.
     fn counts(&self, index: Index) -> bool {
         #[cfg(feature = "sim")]
         if self.errs(crate::machine::Mistake::OldTermCounts) {

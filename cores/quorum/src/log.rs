@@ -16,7 +16,7 @@ impl Log {
         Self { before, entries: entries.into() }
     }
 
-    /// What stands before the first entry in memory.
+    /// Returns what stands before the first entry in memory.
     pub(crate) fn before(&self) -> Position {
         self.before
     }

@@ -84,7 +84,7 @@ impl Held {
     }
 }
 
-/// Whether a message makes an older one to the same peer, of the same term, superfluous.
+/// Returns true if a message makes an older one to the same peer, of the same term, superfluous.
 fn says_more(new: &Body, old: &Body) -> bool {
     match (new, old) {
         (Body::Append { entries, .. }, Body::Append { entries: before, .. }) => entries.is_empty() && before.is_empty(),
@@ -155,9 +155,9 @@ pub struct Node {
     pub(crate) hard: Hard,
     pub(crate) role: Role,
     pub(crate) leader: Option<VoterId>,
-    /// When the leader was heard last.
+    /// Time when the leader was heard last.
     pub(crate) heard: Mono,
-    /// When a follower or candidate loses its patience.
+    /// Time when a follower or candidate loses its patience.
     pub(crate) patience: Mono,
     /// The last term that had a leader, as far as it knows.
     pub(crate) led: Term,
@@ -240,7 +240,7 @@ impl Node {
 
     // ----- what it is
 
-    /// Who it is.
+    /// Returns who it is.
     pub fn id(&self) -> VoterId {
         self.config.id
     }
@@ -255,12 +255,12 @@ impl Node {
         self.hard.term
     }
 
-    /// Whether it leads and its owner was told so: proposals are taken.
+    /// Returns true if it leads and its owner was told so: proposals are taken.
     pub fn is_leader(&self) -> bool {
         self.reign().is_some_and(|r| r.announced)
     }
 
-    /// Whether it was elected in this term, whether its owner knows or not.
+    /// Returns true if it was elected in this term, whether its owner knows or not.
     pub fn leads(&self) -> bool {
         self.reign().is_some()
     }
@@ -270,18 +270,18 @@ impl Node {
         self.log.iter()
     }
 
-    /// Whom it takes for the leader.
+    /// Returns whom it takes for the leader.
     pub fn leader(&self) -> Option<VoterId> {
         self.leader
     }
 
-    /// Who takes part, by the newest entry about it.
+    /// Returns who takes part, by the newest entry about it.
     pub fn membership(&self) -> &Membership {
         let (_, membership) = self.members.last().expect("a snapshot names members");
         membership
     }
 
-    /// Whether it is the only voter.
+    /// Returns true if it is the only voter.
     pub fn is_alone(&self) -> bool {
         let voters = &self.membership().voters;
         voters.len() == 1 && voters.contains(&self.config.id)
@@ -302,13 +302,13 @@ impl Node {
         self.log.term_at(index)
     }
 
-    /// Why it can do nothing any more: its log and the leader's contradict each other where both are committed, its store was set back, or its
-    /// owner's state differs from the leader's. The owner must stop.
+    /// Returns why it can do nothing any more: its log and the leader's contradict each other where both are
+    /// committed, its store was set back, or its owner's state differs from the leader's. The owner must stop.
     pub fn broken(&self) -> Option<&str> {
         self.broken.as_deref()
     }
 
-    /// When [`Node::tick`] must be called at the latest. One voter alone waits for nothing.
+    /// Returns when [`Node::tick`] must be called at the latest. One voter alone waits for nothing.
     pub fn deadline(&self) -> Mono {
         match &self.role {
             Role::Leader(reign) => reign.deadline(),
@@ -454,7 +454,7 @@ impl Node {
         self.outbox.len()
     }
 
-    /// What may leave now: to itself, and to others. While there is something to itself, nothing else leaves.
+    /// Returns what may leave now: to itself, and to others. While there is something to itself, nothing else leaves.
     pub(crate) fn take_leaving(&mut self) -> (Vec<Held>, Vec<Held>) {
         let (leaves, stays) = std::mem::take(&mut self.outbox).into_iter().partition(|held| self.may_leave(held));
         self.outbox = stays;

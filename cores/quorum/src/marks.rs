@@ -40,12 +40,12 @@ impl Node {
         self.memory.keeps = keeps;
     }
 
-    /// Whether it does not know yet whether its store is the newest one: it takes no part.
+    /// Returns true if it does not know yet whether its store is the newest one: it takes no part.
     pub fn is_unsure(&self) -> bool {
         self.memory.unsure.is_some()
     }
 
-    /// What it remembers of others.
+    /// Returns what it remembers of others.
     pub fn marks(&self) -> &Marks {
         &self.memory.marks
     }
@@ -181,7 +181,7 @@ impl Node {
         }
     }
 
-    /// What this node's log and term do not keep of a promise that it has shown.
+    /// Returns what this node's log and term do not keep of a promise that it has shown.
     fn forgotten(&self, mark: &Mark) -> Option<String> {
         #[cfg(feature = "sim")]
         if self.errs(crate::machine::Mistake::Forgetful) {
@@ -238,7 +238,7 @@ impl Node {
         Mark { hard, at }
     }
 
-    /// What goes with a message to a member.
+    /// Returns what goes with a message to a member.
     pub(crate) fn tail(&self, to: VoterId) -> Tail {
         if !self.memory.on {
             return Tail::default();
@@ -252,7 +252,8 @@ impl Node {
 
     // ----- what the disk keeps
 
-    /// Whether marks are to be written although nothing else is: a leader is known, and its entries are durable here.
+    /// Returns true if marks are to be written although nothing else is: a leader is known, and its entries are
+    /// durable here.
     pub(crate) fn marks_are_due(&self) -> bool {
         let quiet = self.leader.is_some() && self.stable == self.log.last().index && !self.is_unsure();
         self.memory.keeps && quiet && self.memory.dirty.is_some_and(|since| self.now.since(since) >= WRITE_AFTER)
@@ -316,7 +317,7 @@ impl Node {
     }
 }
 
-/// Why a monitor stops whose store was set back, and what to do.
+/// Returns why a monitor stops whose store was set back, and what to do.
 fn set_back(what: &str) -> String {
     format!(
         "this monitor's store was set back: other monitors know newer promises of it ({what}). An older copy was put in place, or the disk \

@@ -9,16 +9,16 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Unsure {
     pub(crate) since: Mono,
     pub(crate) answered: BTreeSet<VoterId>,
-    /// When a leader was heard last.
+    /// Time when a leader was heard last.
     pub(crate) led: Option<Mono>,
 }
 
 /// What a node remembers of others, and what it has shown itself.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    /// Whether it says and checks any of it.
+    /// True if it says and checks any of it.
     pub(crate) on: bool,
-    /// Whether its disk may keep marks.
+    /// True if its disk may keep marks.
     pub(crate) keeps: bool,
     pub(crate) life: u64,
     pub(crate) marks: Marks,
@@ -39,7 +39,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// What a disk knows; `life` 0: this node remembers nothing.
+    /// Returns what a disk knows; `life` 0: this node remembers nothing.
     pub(crate) fn new(life: u64, durable: Hard, marks: Marks) -> Self {
         Self { on: life != 0, life, marks, durable, ..Self::default() }
     }

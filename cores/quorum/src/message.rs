@@ -69,7 +69,7 @@ pub struct Piece {
     pub total: u64,
     /// CRC-32C of the whole state.
     pub crc: u32,
-    /// Where this piece begins.
+    /// Place where this piece begins.
     pub at: u64,
     /// The piece.
     pub data: Bytes,
@@ -240,7 +240,7 @@ impl Message {
         Ok((from, message))
     }
 
-    /// Whether it says something that can be true.
+    /// Returns whether it says something that can be true.
     fn check(&self) -> Result<()> {
         let index = match &self.body {
             Body::Append { commit, .. } => *commit,

@@ -19,10 +19,10 @@ pub(crate) struct Peer {
     pub(crate) told: Index,
     /// Messages with entries that it was sent since it answered last.
     pub(crate) in_flight: usize,
-    /// Where its log agrees is not known: it gets beats alone until it agrees at `next`. Messages that overtake each other would otherwise each
-    /// be answered with all that follows.
+    /// Place where its log agrees is not known: it gets beats alone until it agrees at `next`. Messages that overtake
+    /// each other would otherwise each be answered with all that follows.
     pub(crate) probing: bool,
-    /// When it was heard last, or when the leader began to know it.
+    /// Time when it was heard last, or when the leader began to know it.
     pub(crate) heard: Mono,
     /// It was heard in this reign.
     pub(crate) answered: bool,
@@ -33,8 +33,8 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Whether it lacks so little that it may become a voter. Who has nothing is not close, however short the log is: what the owner began with is
-    /// in no entry.
+    /// Returns true if it lacks so little that it may become a voter. Who has nothing is not close, however short the
+    /// log is: what the owner began with is in no entry.
     pub(crate) fn is_close(&self, last: Index) -> bool {
         self.matched > 0 && self.matched + CLOSE_BEHIND >= last
     }
@@ -65,9 +65,9 @@ pub(crate) struct Reign {
     pub(crate) offer: Option<Offer>,
     /// Who is to take over, and until when it may.
     pub(crate) heir: Option<(VoterId, Mono)>,
-    /// When peers are to hear something.
+    /// Time when peers are to hear something.
     pub(crate) beat_at: Mono,
-    /// When a majority must have been heard since the last time.
+    /// Time when a majority must have been heard since the last time.
     pub(crate) check_at: Mono,
 }
 

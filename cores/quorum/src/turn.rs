@@ -99,7 +99,7 @@ impl Node {
         }
     }
 
-    /// What may be sent now. Its own vote goes to itself.
+    /// Returns what may be sent now. Its own vote goes to itself.
     fn leaving(&mut self) -> Vec<(VoterId, Message)> {
         loop {
             let (mine, others) = self.take_leaving();
@@ -113,8 +113,8 @@ impl Node {
         }
     }
 
-    /// What is to be done. `can_write` says whether the disk takes a write now; one is under way at a time, so what comes meanwhile shares
-    /// the next one.
+    /// Returns what is to be done. `can_write` says whether the disk takes a write now; one is under way at a time, so
+    /// what comes meanwhile shares the next one.
     pub fn ready(&mut self, can_write: bool) -> Ready {
         let mut send = self.leaving();
         self.advance();

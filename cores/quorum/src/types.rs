@@ -92,7 +92,7 @@ impl Decode for Kind {
 /// One entry of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Where it stands.
+    /// Place where it stands.
     pub index: Index,
     /// Under which leader it was made.
     pub term: Term,
@@ -129,7 +129,7 @@ impl Entry {
     /// Bytes that an entry takes beside its data.
     pub const HEAD: usize = 21;
 
-    /// Where it stands, with its term.
+    /// Returns where it stands, with its term.
     pub fn position(&self) -> Position {
         Position { term: self.term, index: self.index }
     }
@@ -245,7 +245,7 @@ impl Membership {
         Self { voters: [voter].into(), learners: BTreeSet::new() }
     }
 
-    /// How many voters decide.
+    /// Returns how many voters decide.
     pub fn majority(&self) -> usize {
         self.voters.len() / 2 + 1
     }
@@ -255,7 +255,7 @@ impl Membership {
         self.voters.iter().chain(&self.learners).copied().filter(move |id| *id != me)
     }
 
-    /// Whether `next` has at most one voter more or less, and nobody twice.
+    /// Returns true if `next` has at most one voter more or less, and nobody twice.
     pub(crate) fn may_become(&self, next: &Membership) -> bool {
         let changed = self.voters.symmetric_difference(&next.voters).count();
         changed <= 1 && !next.voters.is_empty() && next.voters.is_disjoint(&next.learners)
@@ -302,7 +302,8 @@ impl Saved {
         }
     }
 
-    /// Whether it can be: entries follow each other from `before` on, terms do not fall, nothing is missing between snapshot and entries.
+    /// Returns whether it can be: entries follow each other from `before` on, terms do not fall, nothing is missing
+    /// between snapshot and entries.
     ///
     /// # Errors
     /// What does not fit.

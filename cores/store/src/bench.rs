@@ -33,7 +33,7 @@ impl Changes {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -52,7 +52,7 @@ pub fn want_checkpoint(store: &mut Store) {
     store.due.want(true);
 }
 
-/// Whether the checkpoint that was asked for is done.
+/// Returns true if the checkpoint that was asked for is done.
 pub fn is_checkpointed(store: &Store) -> bool {
     !store.due.is_wanted() && store.checkpoint.is_none() && store.overlay.frozen().is_none()
 }

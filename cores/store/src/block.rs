@@ -52,7 +52,7 @@ const STAGED: u64 = 1 << 62;
 
 #[cfg(any(test, feature = "sim"))]
 impl Cell {
-    /// Where its data lies, if it has any.
+    /// Returns where its data lies, if it has any.
     pub(crate) fn place(self) -> Option<Place> {
         match self {
             Cell::Data(block) => Some(block.place),
@@ -89,7 +89,7 @@ impl Place {
         }
     }
 
-    /// Whether a disk may say that `n` blocks lie from here on.
+    /// Returns true if a disk may say that `n` blocks lie from here on.
     fn holds(self, n: u32) -> bool {
         match self.place() {
             Where::Disk(block) => block <= MOST_BLOCKS && block + u64::from(n) <= MOST_BLOCKS,
@@ -175,7 +175,7 @@ impl Patch {
         if cell == Cell::Unset { self.set &= !bit } else { self.set |= bit }
     }
 
-    /// Whether nothing is unset.
+    /// Returns true if nothing is unset.
     pub(crate) fn complete(&self) -> bool {
         self.set == u16::MAX
     }
@@ -185,7 +185,7 @@ impl Patch {
         self.set.count_ones()
     }
 
-    /// Whether it holds data.
+    /// Returns true if it holds data.
     pub(crate) fn has_data(&self) -> bool {
         self.data != 0
     }

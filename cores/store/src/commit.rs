@@ -72,13 +72,13 @@ impl Store {
         Ok(())
     }
 
-    /// What a transaction sees that was just submitted: with what its rehearsal fetched.
+    /// Returns what a transaction sees that was just submitted: with what its rehearsal fetched.
     fn eye_of(&self, transaction: &Transaction) -> Eye<'_> {
         let held = transaction.hold.and_then(|hold| self.holds.get(&Owner::Hold(hold)));
         Eye { store: self, held }
     }
 
-    /// Whether there is room for so many blocks and bytes of index more.
+    /// Returns true if there is room for so many blocks and bytes of index more.
     fn has_room(&mut self, blocks: u64, index: u64) -> bool {
         let starved = self.checkpoint.as_ref().is_some_and(|c| c.starved);
         let fits = !starved && !self.io.host_full() && blocks + 3 * index.div_ceil(BLOCK as u64) <= self.available_blocks();
@@ -88,7 +88,7 @@ impl Store {
         fits
     }
 
-    /// Whether the blocks would find a place at all; if not, even removals wait for the next flip.
+    /// Returns true if the blocks would find a place at all; if not, even removals wait for the next flip.
     fn room_to_move(&mut self, blocks: u64) -> bool {
         let fits = self.space.promised() + blocks + self.index_reserve() <= self.space.free();
         if !fits {
@@ -127,13 +127,13 @@ impl Store {
         reserve
     }
 
-    /// Whether removals took so much away that a checkpoint must take that in before more may go. A merge keeps all of
-    /// it in memory.
+    /// Returns true if removals took so much away that a checkpoint must take that in before more may go. A merge
+    /// keeps all of it in memory.
     pub(crate) fn much_gone(&self) -> bool {
         self.overlay.active().gone >= self.config.shares().gone
     }
 
-    /// Whether a transaction must wait because it removes something, and too much of that was removed already.
+    /// Returns true if a transaction must wait because it removes something, and too much of that was removed already.
     fn waits_to_remove(&self, transaction: &Transaction) -> bool {
         // At a stop what waits is carried out first, and then there is one checkpoint for all of it.
         !self.stopping && self.much_gone() && transaction.objects.iter().flat_map(|o| &o.changes).any(takes_ranges)
@@ -161,8 +161,8 @@ impl Store {
         2 * (self.overlay.bytes() / BLOCK) as u64 + self.space.floor() + self.waiting.blocks()
     }
 
-    /// Whether there is little space only until a checkpoint is done: waiting for that is better than to be full for a moment, which
-    /// all clients of the cluster hear of.
+    /// Returns true if there is little space only until a checkpoint is done: waiting for that is better than to be
+    /// full for a moment, which all clients of the cluster hear of.
     pub(crate) fn short_for_now(&self) -> bool {
         (self.checkpoint.is_some() || self.overlay.has_news()) && self.is_short(self.available_blocks())
     }
@@ -454,7 +454,7 @@ impl Store {
         }
     }
 
-    /// Whether callers should slow down.
+    /// Returns true if callers should slow down.
     pub(crate) fn is_congested(&self) -> bool {
         if self.doubts.impairment().is_some() {
             // Nothing gets better by waiting, and what comes is refused.
@@ -476,7 +476,7 @@ enum Accepted {
     NoRoom,
 }
 
-/// Where a staged block goes in these runs.
+/// Returns where a staged block goes in these runs.
 fn on_disk(place: Place, runs: &[BlockRun]) -> Place {
     let Where::Staged(index) = place.place() else { return place };
     let mut left = index;
@@ -489,13 +489,13 @@ fn on_disk(place: Place, runs: &[BlockRun]) -> Place {
     unreachable!("the runs are as long as what is staged")
 }
 
-/// Whether a change may take whole ranges from an object.
+/// Returns true if a change may take whole ranges from an object.
 fn takes_ranges(change: &ObjectChange) -> bool {
     use ObjectChange::{CloneOf, Remove, TakeOver, Truncate, Zero};
     matches!(change, Remove | Truncate(_) | Zero(..) | CloneOf(_) | TakeOver(_))
 }
 
-/// Whether a change is likely to give space back.
+/// Returns true if a change is likely to give space back.
 fn frees(change: &ObjectChange) -> bool {
     use ObjectChange::{OmapClear, OmapRemoveRange, Remove, Truncate, Zero};
     matches!(change, Remove | Truncate(_) | Zero(..) | OmapClear | OmapRemoveRange(..))

@@ -17,7 +17,7 @@ pub struct Config {
     /// Size of the journal, in bytes; only looked at by `create`. Rounded down to blocks, at most a quarter of
     /// the disk that it shares, at least [`Config::LEAST_JOURNAL`].
     pub journal_bytes: u64,
-    /// Whether the journal lives on a disk of its own, `DeviceId(1)`. Only looked at by `create`.
+    /// True if the journal lives on a disk of its own, `DeviceId(1)`. Only looked at by `create`.
     pub separate_journal: bool,
     /// Space for data that is written ahead and kept ready at most, in bytes; a sixteenth of the disk is never
     /// exceeded.
@@ -25,8 +25,8 @@ pub struct Config {
     /// Bytes of keys and values of an omap that a clone copies at most. A larger omap is shared; a store that does that has the
     /// format version of it from then on.
     pub copied_omap: u64,
-    /// Whether the data disk is to be told which blocks are free (discard). False for files: what they have is given back
-    /// when the file system below runs short.
+    /// True if the data disk is to be told which blocks are free (discard). False for files: what they have is given
+    /// back when the file system below runs short.
     pub discard: bool,
 }
 

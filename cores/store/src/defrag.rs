@@ -120,13 +120,13 @@ impl Store {
         self.counters.defrag.parts
     }
 
-    /// Whether a walk is under way.
+    /// Returns true if a walk is under way.
     #[cfg(any(test, feature = "sim"))]
     pub fn defragments(&self) -> bool {
         !matches!(self.scattered.stage, Stage::Rest)
     }
 
-    /// When [`Self::defragment`] has something to do.
+    /// Returns when [`Self::defragment`] has something to do.
     pub(crate) fn defragment_at(&self) -> Mono {
         if self.stopping { Mono::NEVER } else { self.scattered.due_at() }
     }
@@ -178,7 +178,7 @@ impl Store {
         }
     }
 
-    /// Whether there is room and quiet enough.
+    /// Returns true if there is room and quiet enough.
     fn may_defragment(&mut self) -> bool {
         let starved = self.checkpoint.as_ref().is_some_and(|c| c.starved);
         if starved || self.doubts.hamper() || self.is_congested() || !self.waiting.is_empty() {
@@ -212,12 +212,12 @@ impl Store {
         empty.saturating_sub(chunks.div_ceil(SPARE))
     }
 
-    /// Whether half of what is free lies in chunks that are wholly free.
+    /// Returns true if half of what is free lies in chunks that are wholly free.
     fn is_gathered(&self) -> bool {
         2 * self.space.empty_chunks().0 * CHUNK >= self.space.free()
     }
 
-    /// Whether a block lies in a chunk that this walk empties.
+    /// Returns true if a block lies in a chunk that this walk empties.
     fn leaves(&self, at: u64) -> bool {
         let (chunk, _) = refs::chunk_of(at);
         let s = &self.scattered;
@@ -444,7 +444,7 @@ impl Store {
         Ok(())
     }
 
-    /// What is known of the part's object, if it is the one that it was; and whether the part is as it was.
+    /// Returns what is known of the part's object, if it is the one that it was; and whether the part is as it was.
     fn is_unchanged(&self, found: &Found, part: &Part) -> Read<(Option<crate::cache::Known>, bool)> {
         let eye = self.eye(Owner::Defragment);
         let known = eye.known(&found.object)?;
@@ -460,7 +460,7 @@ impl Store {
         Ok((Some(known), same))
     }
 
-    /// Whether what is kept back for checkpoints is still there when the part's record has come.
+    /// Returns true if what is kept back for checkpoints is still there when the part's record has come.
     fn has_room_for_pages(&self, part: &Part) -> bool {
         let pages = u64::from(PAGE_BLOCKS) * (3 * part.ranges.len() as u64 + 16) + 2 * part.moving.len() as u64;
         self.available_blocks() > part.moving.len() as u64 + pages

@@ -7,7 +7,7 @@ use node::Mono;
 struct Impaired {
     /// The reason, as a sentence for people.
     why: String,
-    /// When the checkpoint tries once more.
+    /// Time when the checkpoint tries once more.
     again: Mono,
 }
 
@@ -54,7 +54,7 @@ impl Doubts {
         }
     }
 
-    /// When transactions that need a damaged page are tried again, if there are any.
+    /// Returns when transactions that need a damaged page are tried again, if there are any.
     pub(crate) fn unsticks_at(&self) -> Option<Mono> {
         self.stuck.as_ref().map(|stuck| stuck.again)
     }
@@ -74,12 +74,12 @@ impl Doubts {
         self.rests_until = None;
     }
 
-    /// Whether something could not be read. Records stay in the journal then.
+    /// Returns true if something could not be read. Records stay in the journal then.
     pub(crate) fn hamper(&self) -> bool {
         self.impaired.is_some() || self.stuck.is_some() || self.rests_until.is_some()
     }
 
-    /// When the checkpoint tries again, if it waits for that.
+    /// Returns when the checkpoint tries again, if it waits for that.
     pub(crate) fn rest_ends(&self, now: Mono) -> Option<Mono> {
         self.impaired.as_ref().map(|i| i.again).max(self.rests_until).filter(|at| *at > now)
     }

@@ -17,7 +17,7 @@ const REPLACED: u64 = if cfg!(test) { 4 << 20 } else { 256 << 20 } / BLOCK as u6
 pub(crate) struct Due {
     /// Somebody asked for one.
     wanted: bool,
-    /// When the last one began.
+    /// Time when the last one began.
     since: Mono,
     /// Something was removed.
     removed: bool,
@@ -41,7 +41,7 @@ impl Due {
         self.wanted = wanted;
     }
 
-    /// Whether somebody asked for one.
+    /// Returns true if somebody asked for one.
     pub(crate) fn is_wanted(&self) -> bool {
         self.wanted
     }
@@ -52,12 +52,12 @@ impl Due {
         self.replaced += replaced;
     }
 
-    /// Whether so much was replaced that a checkpoint is worth it.
+    /// Returns true if so much was replaced that a checkpoint is worth it.
     pub(crate) fn much_replaced(&self) -> bool {
         self.replaced > REPLACED
     }
 
-    /// When a checkpoint is worth it only because it may free space.
+    /// Returns when a checkpoint is worth it only because it may free space.
     pub(crate) fn reclaim_at(&self, little_space: bool) -> Mono {
         match (little_space, self.removed) {
             (true, _) => self.since.plus(RECLAIM_SHORT),

@@ -42,7 +42,7 @@ pub(crate) struct Plan {
     pub(crate) families: Vec<Bytes>,
     /// Blocks at most that whole ranges had which are taken from objects.
     pub(crate) gone: u64,
-    /// Where its data goes, if that was chosen before.
+    /// Place where its data goes, if that was chosen before.
     pub(crate) place: Option<crate::block::Run>,
 }
 
@@ -107,7 +107,7 @@ impl<'a> Run<'a> {
         Ok(run.finish())
     }
 
-    /// What carrying out changes of `objects` would miss, or find damaged.
+    /// Returns what carrying out changes of `objects` would miss, or find damaged.
     pub(crate) fn rehearse(eye: Eye<'a>, objects: &'a [ObjectChanges]) -> Result<(), Unfit> {
         let mut run = Self::new(eye, Orders::Objects(objects));
         objects.iter().try_for_each(|changes| run.change_object(changes))?;
@@ -313,7 +313,7 @@ impl<'a> Run<'a> {
         self.objects[at].known.onode.as_ref().map(Onode::omap_id)
     }
 
-    /// Whether others may see the object's omap, too.
+    /// Returns true if others may see the object's omap, too.
     fn is_shared(&self, at: usize) -> bool {
         self.objects[at].known.onode.as_ref().is_some_and(|onode| onode.shared.is_some())
     }
@@ -594,20 +594,20 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Whether a change is of data, and not only of keys or the record.
+/// Returns true if a change is of data, and not only of keys or the record.
 fn changes_data(change: &ObjectChange) -> bool {
     use ObjectChange::*;
     matches!(change, Create | Write(..) | Zero(..) | Truncate(_) | Remove | CloneOf(_) | TakeOver(_))
 }
 
-/// Whether a change is of keys of the omap, which others may share.
+/// Returns true if a change is of keys of the omap, which others may share.
 fn changes_keys(change: &ObjectChange) -> bool {
     use ObjectChange::*;
     matches!(change, OmapSet(_) | OmapRemove(_) | OmapRemoveRange(..) | OmapClear)
 }
 
-/// Whether what was there before may have to be read to carry it out: a block of which a part changes, what a clone copies, keys that are
-/// shared with one.
+/// Returns true if what was there before may have to be read to carry it out: a block of which a part changes, what a
+/// clone copies, keys that are shared with one.
 pub(crate) fn may_read(change: &ObjectChange) -> bool {
     let aligned = |at: u64| at.is_multiple_of(BLOCK as u64);
     match change {
@@ -676,7 +676,7 @@ fn size_of_meta(change: &MetaChange) -> Size {
     }
 }
 
-/// What changes of objects take at most; none if that is more than the store can take at all.
+/// Returns what changes of objects take at most; none if that is more than the store can take at all.
 fn size_of_objects(objects: &[ObjectChanges]) -> Option<Takes> {
     let mut takes = Takes { blocks: 0, index: 256 };
     for ObjectChanges { object, changes } in objects {
@@ -690,7 +690,7 @@ fn size_of_objects(objects: &[ObjectChanges]) -> Option<Takes> {
     Some(takes)
 }
 
-/// What a transaction takes at most; none if that is more than the store can take at all.
+/// Returns what a transaction takes at most; none if that is more than the store can take at all.
 pub(crate) fn size_of(transaction: &Transaction) -> Option<Takes> {
     let mut takes = size_of_objects(&transaction.objects)?;
     for change in &transaction.meta {

@@ -44,7 +44,7 @@ const BYTES: usize = 64 << 10;
 pub(crate) struct Layer {
     /// Its keys are below this id.
     pub(crate) id: u64,
-    /// Whether it belongs to an object.
+    /// True if it belongs to an object.
     pub(crate) lives: bool,
 }
 
@@ -137,7 +137,7 @@ pub(crate) fn say(value: Option<&[u8]>) -> Bytes {
     }
 }
 
-/// What a layer says of a key.
+/// Returns what a layer says of a key.
 fn said(key: &[u8], value: &Bytes) -> Read<Option<Bytes>> {
     match value.first() {
         Some(0) if value.len() == 1 => Ok(None),
@@ -234,7 +234,7 @@ impl Omap {
 /// A layer that is being read in order.
 struct Part {
     kind: u8,
-    /// Where to go on reading; none at the end.
+    /// Place to go on reading; none at the end.
     next: Option<Bytes>,
     to: Option<Bytes>,
     /// What was read of it, and is not handed out yet.

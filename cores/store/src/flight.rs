@@ -42,7 +42,7 @@ pub(crate) struct Checkpoint {
     pub(crate) born: Vec<Run>,
     /// Data blocks of the frozen delta that are in the journal and have no block on disk yet.
     pub(crate) promised: u64,
-    /// Where blocks of the journal were moved.
+    /// Place where blocks of the journal were moved.
     pub(crate) moved: BTreeMap<u64, u64>,
     /// Number of writes in flight.
     pub(crate) writes: usize,
@@ -51,7 +51,7 @@ pub(crate) struct Checkpoint {
     pub(crate) reserved: u64,
     /// Blocks by which the pages of the section of shared blocks become more.
     pub(crate) shared_pages: i64,
-    /// Whether one of them lies in pieces.
+    /// True if one of them lies in pieces.
     pub(crate) in_pieces: bool,
     /// The version that the store has after it.
     pub(crate) version: u32,
@@ -62,13 +62,13 @@ pub(crate) struct Checkpoint {
     pub(crate) stable: Bits,
     pub(crate) root: Option<Ptr>,
     pub(crate) omap_bytes: i64,
-    /// Whether there is more work to do at once. The steps in a row are bounded.
+    /// True if there is more work to do at once. The steps in a row are bounded.
     pub(crate) busy: bool,
     /// Units of work of this turn.
     pub(crate) work: usize,
     /// The pages that the merge asked for last.
     pub(crate) asked: Vec<u64>,
-    /// Whether the checkpoint said that it waits for free blocks.
+    /// True if the checkpoint said that it waits for free blocks.
     pub(crate) starved: bool,
     /// How often the checkpoint came back to data in the journal that seemed damaged.
     pub(crate) doubts: u32,

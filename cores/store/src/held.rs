@@ -20,7 +20,7 @@ pub(crate) struct Held {
     pub(crate) failed: Vec<(Item, u64)>,
     /// Number of reads in flight.
     pub(crate) under_way: usize,
-    /// When something was asked for last.
+    /// Time when something was asked for last.
     pub(crate) asked_at: Mono,
     /// Number of transactions that the owner waits for.
     pub(crate) waits_for: usize,

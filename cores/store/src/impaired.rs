@@ -76,7 +76,7 @@ impl Store {
         self.doubts.rest_ends(self.now).is_some()
     }
 
-    /// When the checkpoint tries again.
+    /// Returns when the checkpoint tries again.
     pub(crate) fn rest_ends(&self) -> Mono {
         self.doubts.rest_ends(self.now).unwrap_or(Mono::NEVER)
     }

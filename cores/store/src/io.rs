@@ -158,7 +158,7 @@ impl Io {
         }
     }
 
-    /// When [`Self::retry`] has something to do.
+    /// Returns when [`Self::retry`] has something to do.
     pub(crate) fn deadline(&self) -> Mono {
         self.retry_at.unwrap_or(Mono::NEVER)
     }

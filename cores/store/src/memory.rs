@@ -19,7 +19,7 @@ pub(crate) struct Giving {
     most: u64,
     /// Number of generations of onodes and ranges that are to go.
     sheds: u32,
-    /// Whether there is more to do.
+    /// True if there is more to do.
     busy: bool,
 }
 

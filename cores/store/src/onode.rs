@@ -11,11 +11,11 @@ pub(crate) struct Onode {
     pub(crate) id: u64,
     /// Length in bytes.
     pub(crate) size: u64,
-    /// Whether it may have attributes.
+    /// True if it may have attributes.
     pub(crate) xattrs: bool,
-    /// Whether it may have an omap or its header.
+    /// True if it may have an omap or its header.
     pub(crate) omap: bool,
-    /// Where the keys of its omap are, if they are not below its own id, or if others see them, too.
+    /// Place where the keys of its omap are, if they are not below its own id, or if others see them, too.
     pub(crate) shared: Option<Shared>,
     /// The placement group's record about the object.
     pub(crate) info: Bytes,

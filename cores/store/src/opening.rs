@@ -41,9 +41,9 @@ pub(crate) struct Opening {
     pub(crate) map_at: Option<Bytes>,
     /// Pages of the tree that were not looked at yet.
     pub(crate) pages: Vec<Ptr>,
-    /// Whether there is more to do without a read: the next round goes on.
+    /// True if there is more to do without a read: the next round goes on.
     pub(crate) goes_on: bool,
-    /// Whether a slot that gave nothing is being read a second time.
+    /// True if a slot that gave nothing is being read a second time.
     pub(crate) again: bool,
 }
 
@@ -66,7 +66,8 @@ impl Opening {
 pub(crate) struct Replay {
     /// Ring block where the next group is looked for.
     pub(crate) at: u64,
-    /// Where the last group ends, if the next one is looked for at the ring's start because it was not behind it.
+    /// Place where the last group ends, if the next one is looked for at the ring's start because it was not behind
+    /// it.
     pub(crate) wrapped: Option<u64>,
     /// What the blocks behind the last group gave when it seemed to be the last. The end is believed when two reads in
     /// a row agree on them: a read that lies once must not cut off what is durable.

@@ -33,7 +33,7 @@ pub(crate) struct Reading {
     pub(crate) buf: Buf,
     /// Number of reads in flight.
     pub(crate) left: usize,
-    /// Whether one of them gave nothing.
+    /// True if one of them gave nothing.
     pub(crate) failed: bool,
 }
 
@@ -54,7 +54,7 @@ impl Pieces {
         self.missed.get_mut().clear();
     }
 
-    /// Where a page lies, if that is still known.
+    /// Returns where a page lies, if that is still known.
     pub(crate) fn find(&self, block: u64, blocks: u32) -> Option<Ptr> {
         self.missed.borrow().get(&block).filter(|ptr| ptr.blocks == blocks).cloned()
     }

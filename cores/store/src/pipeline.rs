@@ -42,7 +42,7 @@ pub(crate) struct Pending {
 #[derive(Debug)]
 struct Waiting {
     pending: Pending,
-    /// Whether its data, if it has any outside of the journal, is durable.
+    /// True if its data, if it has any outside of the journal, is durable.
     ready: bool,
 }
 
@@ -91,13 +91,13 @@ impl Pipeline {
         self.records.is_empty()
     }
 
-    /// Whether no more may come before some went into a group.
+    /// Returns true if no more may come before some went into a group.
     pub(crate) fn is_full(&self) -> bool {
         // A record that comes may be a range of its own.
         self.records.len() >= MOST || self.unready >= MOST_UNREADY || self.ranges >= MOST_SKIPPED
     }
 
-    /// Whether callers should slow down.
+    /// Returns true if callers should slow down.
     pub(crate) fn is_half_full(&self) -> bool {
         self.records.len() > MOST / 2
     }
@@ -119,7 +119,7 @@ impl Pipeline {
         out
     }
 
-    /// Whether a record before `seq` waits for its data.
+    /// Returns true if a record before `seq` waits for its data.
     pub(crate) fn waits_for_data(&self, seq: u64) -> bool {
         self.records.range(..seq).any(|(_, w)| !w.ready)
     }
@@ -225,7 +225,7 @@ impl Pipeline {
         members
     }
 
-    /// What always holds.
+    /// Returns what always holds.
     ///
     /// # Errors
     /// A sentence that says what does not hold.

@@ -289,7 +289,8 @@ impl Reading<'_, '_> {
         self.range(patch, stop)
     }
 
-    /// Whether `block` is the next one on disk and in memory: then it goes out in one piece with what is before it.
+    /// Returns true if `block` is the next one on disk and in memory: then it goes out in one piece with what is
+    /// before it.
     fn continues(&self, block: Block, from: usize) -> bool {
         self.run.as_ref().is_some_and(|run| {
             from == 0
@@ -337,7 +338,7 @@ impl Reading<'_, '_> {
 }
 
 impl Store {
-    /// Where a block lies, for people.
+    /// Returns where a block lies, for people.
     fn whereabouts(&self, place: Place) -> String {
         match place.place() {
             Where::Disk(block) => format!("byte {} of the data disk", block * BLOCK as u64),

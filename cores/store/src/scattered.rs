@@ -103,7 +103,7 @@ pub(crate) enum Stage {
 /// Defragmentation.
 #[derive(Debug)]
 pub(crate) struct Scattered {
-    /// Whether it is switched on.
+    /// True if it is switched on.
     pub(crate) on: bool,
     pub(crate) stage: Stage,
     /// Key of the index's section of names where the walk goes on, and the object that it is at.
@@ -184,7 +184,7 @@ impl Scattered {
         }
     }
 
-    /// When it has something to do.
+    /// Returns when it has something to do.
     pub(crate) fn due_at(&self) -> Mono {
         if self.on && self.since.is_none() && !matches!(self.stage, Stage::Write) { self.next_at } else { Mono::NEVER }
     }
@@ -235,12 +235,13 @@ impl Scattered {
         !before
     }
 
-    /// Whether an object of so many bytes may be worth a look.
+    /// Returns true if an object of so many bytes may be worth a look.
     pub(crate) fn is_large(&self, size: u64) -> bool {
         size >= 2 * (self.haste.fewest() * BLOCK) as u64
     }
 
-    /// What a part must have to be worth its move: runs shorter than so many blocks, as a mean, and so many blocks to move.
+    /// Returns what a part must have to be worth its move: runs shorter than so many blocks, as a mean, and so many
+    /// blocks to move.
     pub(crate) fn worth(&self) -> (usize, usize) {
         (LEAST, self.haste.fewest())
     }

@@ -46,7 +46,8 @@ impl Store {
         self.overlay.frozen().map_or(Ok(0), |frozen| self.journal_blocks(frozen)).map(drop)
     }
 
-    /// How many blocks of the journal a delta refers to. What a transaction writes and clones at once is one block for both objects.
+    /// Returns how many blocks of the journal a delta refers to. What a transaction writes and clones at once is one
+    /// block for both objects.
     fn journal_blocks(&self, delta: &Delta) -> Result<u64, String> {
         let mut found = BTreeSet::new();
         for (extent, patch) in delta.extents.iter() {

@@ -19,7 +19,7 @@ pub(crate) struct Shed {
 }
 
 impl Shed {
-    /// Whether nothing is left.
+    /// Returns true if nothing is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }

@@ -135,12 +135,12 @@ impl Store {
         store
     }
 
-    /// Whether it can be read and written; false while it opens, and after it failed to.
+    /// Returns true if it can be read and written; false while it opens, and after it failed to.
     pub fn ready(&self) -> bool {
         matches!(self.phase, Phase::Ready)
     }
 
-    /// Why it could not be opened.
+    /// Returns why it could not be opened.
     pub fn open_error(&self) -> Option<&OpenError> {
         match &self.phase {
             Phase::Refused(error) => Some(error),
@@ -148,7 +148,7 @@ impl Store {
         }
     }
 
-    /// Why it stopped, if its disk failed.
+    /// Returns why it stopped, if its disk failed.
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
@@ -158,12 +158,12 @@ impl Store {
         (self.sb.uuid, self.sb.fsid, self.sb.whoami)
     }
 
-    /// What it counted since it was opened.
+    /// Returns what it counted since it was opened.
     pub fn counters(&self) -> Counters {
         self.tally.add_to(self.counters.clone())
     }
 
-    /// What it holds in memory now.
+    /// Returns what it holds in memory now.
     pub fn memory(&self) -> Memory {
         Memory {
             blocks: self.caches.blocks.bytes(),
@@ -278,7 +278,7 @@ impl Store {
         }
     }
 
-    /// When `turn` must be called at the latest.
+    /// Returns when `turn` must be called at the latest.
     pub fn deadline(&self) -> Mono {
         if self.failure.is_some() {
             return Mono::NEVER;
@@ -308,7 +308,7 @@ impl Store {
         self.stopping = true;
     }
 
-    /// Whether the clean stop is done (or there is nothing that could be stopped cleanly).
+    /// Returns true if the clean stop is done (or there is nothing that could be stopped cleanly).
     pub fn stopped(&self) -> bool {
         self.stopping
             && match self.phase {
@@ -330,12 +330,12 @@ impl Store {
         self.impairment().map(str::to_owned)
     }
 
-    /// Whether nothing waits to become durable.
+    /// Returns true if nothing waits to become durable.
     pub(crate) fn quiet(&self) -> bool {
         self.waiting.is_empty() && self.is_journalled() && self.checkpoint.is_none() && !self.overlay.has_news()
     }
 
-    /// Whether all that was carried out is in the journal, durable.
+    /// Returns true if all that was carried out is in the journal, durable.
     pub(crate) fn is_journalled(&self) -> bool {
         self.pipeline.is_empty() && self.journal.is_quiet()
     }

@@ -66,7 +66,7 @@ pub(crate) struct Superblock {
     pub(crate) next_id: u64,
     /// Bytes of keys and values below onodes.
     pub(crate) omap_bytes: u64,
-    /// Whether nothing was journalled behind the replay position (a clean stop).
+    /// True if nothing was journalled behind the replay position (a clean stop).
     pub(crate) clean: bool,
     /// Records that the tree holds though they may lie behind the replay position: first, number.
     pub(crate) skipped: Vec<(u64, u32)>,
@@ -161,7 +161,8 @@ impl Superblock {
         })
     }
 
-    /// Whether places and counts are such that arithmetic with them makes sense: a checksum does not tell who made it.
+    /// Returns true if places and counts are such that arithmetic with them makes sense: a checksum does not tell who
+    /// made it.
     fn is_sane(&self) -> bool {
         const COUNTS: u64 = 1 << 62;
         let places = [self.ring_start, self.ring_len, self.blocks];
@@ -175,7 +176,7 @@ impl Superblock {
             && self.skipped.iter().all(|(first, _)| *first < COUNTS)
     }
 
-    /// Which slot this generation goes to.
+    /// Returns which slot this generation goes to.
     pub(crate) fn slot(&self) -> u64 {
         SLOTS[(self.generation % 2) as usize]
     }
@@ -196,7 +197,7 @@ pub(crate) fn journal_mark(uuid: &[u8; 16]) -> Buf {
     buf
 }
 
-/// Which store a journal disk belongs to, if it is one.
+/// Returns which store a journal disk belongs to, if it is one.
 pub(crate) fn journal_owner(bytes: &[u8]) -> Option<[u8; 16]> {
     let crc = crc32c(SEED, bytes.get(..BLOCK - 4)?).to_le_bytes();
     (bytes[..8] == JOURNAL_MAGIC.to_le_bytes() && bytes[BLOCK - 4..] == crc).then(|| *bytes[8..].first_chunk().expect("a block"))

@@ -35,7 +35,7 @@ impl Dice {
 struct Write {
     offset: usize,
     bytes: Vec<u8>,
-    /// When it completed; none: it has not.
+    /// Time when it completed; none: it has not.
     completed: Option<u64>,
 }
 
@@ -97,7 +97,7 @@ impl TestDisk {
         self.queue.push((self.issued, self.completions, request));
     }
 
-    /// Whether nothing is under way.
+    /// Returns true if nothing is under way.
     pub fn idle(&self) -> bool {
         self.queue.is_empty()
     }
@@ -226,12 +226,12 @@ impl TestDisk {
         self.len
     }
 
-    /// Whether nothing was ever written.
+    /// Returns true if nothing was ever written.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// What is there.
+    /// Returns what is there.
     pub fn bytes(&self) -> &[u8] {
         &self.visible
     }

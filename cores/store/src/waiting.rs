@@ -21,7 +21,7 @@ pub(crate) struct Stalled {
     blocks: u64,
     /// Its objects, as hashes: a collision only makes one wait that need not.
     objects: Vec<u64>,
-    /// Whether it waits for its turn only, not for something to be read.
+    /// True if it waits for its turn only, not for something to be read.
     pub(crate) runnable: bool,
     /// It needs a page of the index that is damaged.
     pub(crate) hurt: bool,
@@ -36,7 +36,7 @@ impl Stalled {
         self.blocks
     }
 
-    /// Who waits for it, now that it is carried out.
+    /// Returns who waits for it, now that it is carried out.
     pub(crate) fn into_waiters(self) -> Vec<Owner> {
         self.waiters
     }
@@ -50,7 +50,7 @@ pub(crate) struct Barrier {
 }
 
 impl Barrier {
-    /// Whether the transaction must wait behind another.
+    /// Returns true if the transaction must wait behind another.
     pub(crate) fn holds(&self, stalled: &Stalled) -> bool {
         self.scopes.contains(&stalled.transaction.scope) || stalled.objects.iter().any(|o| self.objects.contains(o))
     }
@@ -60,9 +60,9 @@ impl Barrier {
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     queue: VecDeque<Stalled>,
-    /// How many there ever were.
+    /// Number of there ever were.
     numbered: u64,
-    /// Whether a turn ended before it had looked at all of them.
+    /// True if a turn ended before it had looked at all of them.
     pub(crate) more: bool,
 }
 
@@ -98,7 +98,7 @@ impl Waiting {
         id
     }
 
-    /// Whether this transaction must wait behind one that waits.
+    /// Returns true if this transaction must wait behind one that waits.
     pub(crate) fn conflicts(&self, transaction: &Transaction) -> bool {
         if self.queue.is_empty() {
             return false;

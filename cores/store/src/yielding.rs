@@ -30,7 +30,7 @@ impl Mean {
 /// What is known of clients' requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Yielding {
-    /// Whether a step is under way, and when the last one ended.
+    /// True if a step is under way, and when the last one ended.
     under_way: bool,
     ended: Mono,
     /// Requests that met no step, and those that met one.

@@ -19,7 +19,7 @@ pub struct Picture<'a> {
     pub age: Duration,
     /// Time that it took.
     pub took: Duration,
-    /// Whether the monitors agree: without, the picture is the last one that there was.
+    /// True if the monitors agree: without, the picture is the last one that there was.
     pub agree: bool,
 }
 

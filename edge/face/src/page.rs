@@ -18,7 +18,7 @@ pub struct View<'a> {
     pub picture: Option<&'a Value>,
     /// Time since it was made.
     pub age: Duration,
-    /// Whether monitors agree: without, the picture is the last one that there was.
+    /// True if monitors agree: without, the picture is the last one that there was.
     pub agree: bool,
     /// The host that serves the page.
     pub host: &'a str,

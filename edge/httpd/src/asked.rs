@@ -15,7 +15,7 @@ pub struct Asked {
     pub peer: SocketAddr,
     /// Whom was asked: this end of the connection.
     pub local: SocketAddr,
-    /// Whether it came through TLS.
+    /// True if it came through TLS.
     pub secret: bool,
     request: Request<Incoming>,
     limits: Limits,

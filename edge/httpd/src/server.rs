@@ -27,7 +27,7 @@ pub trait Site: Clone + Send + Sync + 'static {
 
 /// What is served.
 pub struct Server<S> {
-    /// Where it listens.
+    /// Place where it listens.
     pub listeners: Vec<TcpListener>,
     /// The bounds.
     pub limits: Limits,

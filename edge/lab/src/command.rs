@@ -17,7 +17,7 @@ pub struct RunOptions {
     pub nacre: PathBuf,
     /// The experiment file.
     pub file: PathBuf,
-    /// Where results go.
+    /// Place where results go.
     pub out: PathBuf,
     /// With the values of the tables `quick`.
     pub quick: bool,

@@ -27,9 +27,9 @@ pub struct Row {
     pub medians: (f64, f64),
     /// The test.
     pub outcome: Outcome,
-    /// Whether they differ after the correction.
+    /// True if they differ after the correction.
     pub differs: bool,
-    /// Whether B is worse, then.
+    /// True if B is worse, then.
     pub worse: bool,
 }
 
@@ -38,7 +38,7 @@ pub struct Row {
 pub struct Comparison {
     /// Rows in order.
     pub rows: Vec<Row>,
-    /// Whether pairs were compared.
+    /// True if pairs were compared.
     pub pairs: bool,
     /// Repeats of each side.
     pub repeats: usize,
@@ -144,7 +144,7 @@ fn row(name: &str, metric: &'static metrics::Metric, a: &Cell, b: &Cell, pairs: 
 }
 
 impl Comparison {
-    /// Whether something is worse.
+    /// Returns true if something is worse.
     pub fn is_regression(&self) -> bool {
         self.rows.iter().any(|r| r.worse)
     }

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 pub struct Options {
     /// The `nacre` program.
     pub nacre: PathBuf,
-    /// Where the cluster's folder is made, and the page.
+    /// Place where the cluster's folder is made, and the page.
     pub folder: PathBuf,
     /// Number of OSDs.
     pub osds: u32,
@@ -30,7 +30,7 @@ pub struct Options {
     pub only: String,
     /// Print JSON instead of a table.
     pub json: bool,
-    /// Whether the user wants the end.
+    /// True if the user wants the end.
     pub interrupt: Interrupt,
 }
 

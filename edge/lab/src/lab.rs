@@ -9,14 +9,14 @@ use std::path::PathBuf;
 pub struct Lab {
     /// The `nacre` program: our own clusters, and helpers of this laboratory.
     pub nacre: PathBuf,
-    /// Where results go.
+    /// Place where results go.
     pub out: PathBuf,
-    /// Where clusters and disk files are made.
+    /// Place where clusters and disk files are made.
     pub scratch: PathBuf,
-    /// Whether disks that hold something may be wiped.
+    /// True if disks that hold something may be wiped.
     pub wipe: bool,
     /// What has to end with the experiment.
     pub undo: Undo,
-    /// Whether the user wants the end.
+    /// True if the user wants the end.
     pub interrupt: Interrupt,
 }

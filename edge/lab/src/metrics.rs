@@ -22,7 +22,7 @@ pub struct Metric {
     pub unit: &'static str,
     /// Which way is better.
     pub better: Better,
-    /// Whether `compare` judges it; the others are told only.
+    /// True if `compare` judges it; the others are told only.
     pub judged: bool,
 }
 

@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(10);
 pub struct Interrupt(pub Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Whether the user wants the end.
+    /// Returns true if the user wants the end.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -84,7 +84,7 @@ pub fn start(mut command: Command, undo: &Undo) -> Result<Running> {
     Ok(Running { child, out: reader(out), err: reader(err), held, what })
 }
 
-/// What is said when a program does not start.
+/// Returns what is said when a program does not start.
 fn missing(command: &Command) -> String {
     let program = command.get_program().to_string_lossy().into_owned();
     let package = match program.as_str() {
@@ -214,7 +214,7 @@ impl Daemon {
         self.child.id()
     }
 
-    /// Whether it has ended by itself.
+    /// Returns whether it has ended by itself.
     pub fn has_ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }

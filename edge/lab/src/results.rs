@@ -95,12 +95,12 @@ impl Store {
         Ok(Self { folder: folder.to_owned() })
     }
 
-    /// Where it is.
+    /// Returns where it is.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// What was asked.
+    /// Returns what was asked.
     ///
     /// # Errors
     /// It cannot be read.
@@ -108,7 +108,7 @@ impl Store {
         read(&self.folder.join("experiment.json"))
     }
 
-    /// Where it ran.
+    /// Returns where it ran.
     ///
     /// # Errors
     /// It cannot be read.

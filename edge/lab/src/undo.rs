@@ -29,12 +29,12 @@ pub enum Thing {
         pid: i32,
         /// Its start.
         start: u64,
-        /// Whether it is asked to end before it is killed.
+        /// True if it is asked to end before it is killed.
         gentle: bool,
     },
     /// A mounted file system.
     Mount {
-        /// Where.
+        /// Place.
         path: PathBuf,
     },
     /// A loop device and the file that it is made of.
@@ -46,7 +46,7 @@ pub enum Thing {
     },
     /// A folder or file with all that is in it.
     Folder {
-        /// Where.
+        /// Place.
         path: PathBuf,
     },
     /// A setting of the kernel, as a file below /sys, and what it said before.
@@ -173,7 +173,7 @@ fn tell(program: &str, args: &[&std::ffi::OsStr]) -> bool {
     Command::new(program).args(args).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
 }
 
-/// Whether a file system is mounted at this path.
+/// Returns true if a file system is mounted at this path.
 pub(crate) fn is_mounted(path: &Path) -> bool {
     let text = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     text.lines().any(|line| line.split(' ').nth(1).is_some_and(|p| Path::new(&p.replace("\\040", " ")) == path))

@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 pub struct DeviceOptions {
     /// Bytes that a file may grow to. A block device has its own size.
     pub capacity: u64,
-    /// Whether to make the file if it does not exist.
+    /// True if to make the file if it does not exist.
     pub create: bool,
-    /// Whether to try direct IO, around the page cache.
+    /// True if to try direct IO, around the page cache.
     pub direct: bool,
 }
 
@@ -90,11 +90,11 @@ pub(crate) struct Inner {
     capacity: u64,
     block_device: bool,
     direct: bool,
-    /// Whether the disk takes discards.
+    /// True if the disk takes discards.
     discards: AtomicBool,
-    /// Whether a durable write also makes durable what was completed before it. See [`one_flush_covers_all`].
+    /// True if a durable write also makes durable what was completed before it. See [`one_flush_covers_all`].
     pub(crate) covering: bool,
-    /// Whether the kernel knows durable writes (RWF_DSYNC).
+    /// True if the kernel knows durable writes (RWF_DSYNC).
     dsync: AtomicBool,
     /// Number of completed writes that did not ask to be durable.
     completed: AtomicU64,
@@ -335,7 +335,7 @@ fn one_flush_covers_all(file: &File, block_device: bool, device: u64) -> bool {
     queue(device, "fua").trim() == "0" && queue(device, "write_cache").trim() == "write back"
 }
 
-/// What the kernel says of the queue of a disk; empty if it says nothing.
+/// Returns what the kernel says of the queue of a disk; empty if it says nothing.
 fn queue(device: u64, name: &str) -> String {
     let node = format!("/sys/dev/block/{}:{}", libc::major(device), libc::minor(device));
     // A partition has no queue of its own; its disk is the folder above.

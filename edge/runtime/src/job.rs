@@ -86,7 +86,7 @@ fn aligned(offset: u64, len: usize) -> bool {
 }
 
 impl Job {
-    /// Whose it is.
+    /// Returns whose it is.
     pub(crate) fn seat(&self) -> Seat {
         Seat::of_token(self.token)
     }

@@ -104,7 +104,7 @@ pub struct Setup {
     /// The machine's own address for mail, and the office through which it sends. Receivers are registered at the
     /// office with the caller of their inbox.
     pub post: Option<(MailId, PostOffice)>,
-    /// Where log lines go.
+    /// Place where log lines go.
     pub log: Box<dyn LogSink>,
     /// Least important level that is logged, until the machine sets another.
     pub level: Level,

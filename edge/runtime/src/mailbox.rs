@@ -71,7 +71,7 @@ struct Queue {
     memory: Option<MemoryShare>,
     /// What the machine said last about the memory that it wants.
     wish: Option<MemoryWish>,
-    /// Whether the driver has ended. Nobody will look any more.
+    /// True if the driver has ended. Nobody will look any more.
     closed: bool,
 }
 

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
     use std::alloc::System;
 
-    /// What the kernel knows of the mapping that has this address.
+    /// Returns what the kernel knows of the mapping that has this address.
     fn flags_at(at: *const u8) -> String {
         let mut inside = false;
         for line in std::fs::read_to_string("/proc/self/smaps").unwrap().lines() {

@@ -137,7 +137,7 @@ struct Machine<'a> {
     next: Vec<Input>,
     /// Outputs of this round.
     out: Outputs,
-    /// Whether its turn comes, because something came in.
+    /// True if its turn comes, because something came in.
     due: bool,
     watch: Watch,
     log: Box<dyn LogSink>,
@@ -318,7 +318,7 @@ impl<'a> Machine<'a> {
         matches!(self.state, State::Running) && (self.due || self.wakes_at() <= driver::now())
     }
 
-    /// When it is woken, if nothing comes in.
+    /// Returns when it is woken, if nothing comes in.
     fn wakes_at(&self) -> Mono {
         self.watch.not_before(self.node.deadline())
     }
@@ -339,7 +339,7 @@ impl<'a> Machine<'a> {
         self.node.woken(self.watch.wakes);
     }
 
-    /// When the next round must come for this machine.
+    /// Returns when the next round must come for this machine.
     fn deadline(&self) -> Mono {
         match &self.state {
             State::Running if self.due || !self.next.is_empty() => Mono(0),

@@ -58,22 +58,22 @@ impl Seat {
         request
     }
 
-    /// Whose connection it is.
+    /// Returns whose connection it is.
     pub(crate) fn of_conn(id: ConnId) -> Self {
         Self((id.0 >> LONG) as u8)
     }
 
-    /// Whose listener it is.
+    /// Returns whose listener it is.
     pub(crate) fn of_listener(id: ListenerId) -> Self {
         Self((id.0 >> SHORT) as u8)
     }
 
-    /// Whose disk it is.
+    /// Returns whose disk it is.
     pub(crate) fn of_device(id: DeviceId) -> Self {
         Self((id.0 >> DISKS) as u8)
     }
 
-    /// Whose request it is.
+    /// Returns whose request it is.
     pub(crate) fn of_token(token: Token) -> Self {
         Self((token.0 >> LONG) as u8)
     }

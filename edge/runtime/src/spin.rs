@@ -62,7 +62,7 @@ pub(crate) struct Spin {
     never: bool,
     /// Rounds in a row that brought next to nothing.
     lonely: u32,
-    /// When there last was something to do.
+    /// Time when there last was something to do.
     busy: Mono,
     any: Credit,
     next: Credit,
@@ -112,9 +112,9 @@ impl Credit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Look {
     begun: Mono,
-    /// When to give up.
+    /// Time to give up.
     pub(crate) until: Mono,
-    /// Whether it is for the only client's next request, and nobody asked for it.
+    /// True if it is for the only client's next request, and nobody asked for it.
     unasked: bool,
 }
 

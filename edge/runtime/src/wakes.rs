@@ -47,7 +47,7 @@ impl Calls {
         }
     }
 
-    /// What a machine is to be told: number and microseconds of long calls since the last time.
+    /// Returns what a machine is to be told: number and microseconds of long calls since the last time.
     pub(crate) fn news(&mut self, seat: usize) -> Option<(u64, u64)> {
         if self.long.is_empty() { None } else { self.long.remove(&seat) }
     }
@@ -73,7 +73,7 @@ impl Watch {
         Self { wakes, left: BURST, refilled: Mono(0), held: Mono(0), said: None, then }
     }
 
-    /// When the machine is woken that wants to be at `deadline`.
+    /// Returns when the machine is woken that wants to be at `deadline`.
     pub(crate) fn not_before(&self, deadline: Mono) -> Mono {
         deadline.max(self.held)
     }

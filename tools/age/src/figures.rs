@@ -241,7 +241,7 @@ pub fn raw(plan: &Plan, aged: &Aged) -> String {
     text
 }
 
-/// What [`grow`] found, for another process to read.
+/// Returns what [`grow`] found, for another process to read.
 pub fn raw_grown(rows: &[Grown], memory: u64) -> String {
     let mut text = String::new();
     for row in rows {

@@ -92,7 +92,7 @@ fn plan(profile: &str, size: &str, ops: u64) -> Result<Plan, String> {
     Ok(Plan { kind, size, part: if size > MOST { LARGE } else { size }, memory: MEMORY, journal, days: (20, 10), ops })
 }
 
-/// What a process of its own wrote for people, and for us.
+/// Returns what a process of its own wrote for people, and for us.
 fn child(words: &[&str]) -> Result<(String, Raw), String> {
     let program = std::env::current_exe().map_err(|e| e.to_string())?;
     let output = Command::new(&program).args(words).output().map_err(|e| format!("{}: {e}", program.display()))?;
@@ -119,8 +119,8 @@ fn table(sizes: &[&str], ops: u64) -> Result<(String, Rows), String> {
     Ok((text, all))
 }
 
-/// What a random overwrite costs on a disk of so many bytes of which clients fill 4 GiB; on a larger one all chunks are
-/// mixed.
+/// Returns what a random overwrite costs on a disk of so many bytes of which clients fill 4 GiB; on a larger one all
+/// chunks are mixed.
 fn overwrite(size: &str) -> Result<Raw, String> {
     child(&["overwrite", size]).map(|(_, raw)| raw)
 }

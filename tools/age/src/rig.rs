@@ -262,7 +262,7 @@ impl Rig {
         }
     }
 
-    /// What the store said that it held when it took the most memory, in bytes.
+    /// Returns what the store said that it held when it took the most memory, in bytes.
     pub fn says(&self) -> u64 {
         self.says
     }
@@ -371,7 +371,7 @@ impl Rig {
         self.since = (self.disk.traffic, self.store.counters());
     }
 
-    /// What was used since [`Self::zero`].
+    /// Returns what was used since [`Self::zero`].
     pub fn used(&self) -> Used {
         let (traffic, counters) = &self.since;
         let (now, count) = (self.disk.traffic, self.store.counters());

@@ -141,7 +141,7 @@ pub struct Outcome {
 pub struct Client {
     /// Release, as `18.2`: names its column and the folder of what is recorded with it.
     pub name: String,
-    /// Where it is installed; `None` for this host's.
+    /// Place where it is installed; `None` for this host's.
     pub root: Option<PathBuf>,
 }
 
@@ -164,7 +164,7 @@ impl Client {
         Ok(Self { name: name.into(), root: Some(root) })
     }
 
-    /// Where what is recorded with this client lies in `folder`.
+    /// Returns where what is recorded with this client lies in `folder`.
     pub fn recorded(&self, folder: &Path) -> PathBuf {
         if self.root.is_some() { folder.join(&self.name) } else { folder.to_owned() }
     }

@@ -35,7 +35,7 @@ impl Mode {
     }
 }
 
-/// What of an output counts in a mode, so that two outputs count as the same if their digests do.
+/// Returns what of an output counts in a mode, so that two outputs count as the same if their digests do.
 pub fn digest(mode: Mode, text: &str) -> String {
     match mode {
         Mode::Code => String::new(),

@@ -121,8 +121,8 @@ const STORIES: [(&str, &str, bool); 4] = [
     ("vectors.py --seed 1 --count 600", "vectors.txt", true),
 ];
 
-/// What a client experiences, step by step: the first step that differs from what was recorded with a real cluster, or from the one
-/// that runs now.
+/// Returns what a client experiences, step by step: the first step that differs from what was recorded with a real
+/// cluster, or from the one that runs now.
 fn story(args: &Args, client: &Client, root: &Path, script: &str, recorded: &str) -> Result<Option<String>> {
     let script = format!("/usr/bin/python3 {}/{script} \"$CEPH_CONF\" 2>&1", root.display());
     let dir = tempfile::tempdir()?;

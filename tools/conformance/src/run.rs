@@ -93,7 +93,7 @@ pub fn record(
     Ok(kept)
 }
 
-/// What of an outcome is compared, after its filter.
+/// Returns what of an outcome is compared, after its filter.
 fn shown(outcome: &Outcome, mode: Mode, filter: Option<&str>, work: &Path) -> Result<String> {
     let text = if mode == Mode::Said { &outcome.err } else { &outcome.out };
     match filter {

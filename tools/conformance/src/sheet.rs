@@ -78,7 +78,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Whether the row is as it should be.
+    /// Returns true if the row is as it should be.
     pub fn passed(&self) -> bool {
         self.difference.is_some() != self.step.differs.is_empty()
     }
@@ -257,7 +257,7 @@ fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }
 
-/// What differs, for the table.
+/// Returns what differs, for the table.
 fn verdict(row: &Row) -> String {
     match (&row.difference, row.step.differs.as_str()) {
         (None, _) if row.step.strictness == Strictness::Code => {

@@ -31,7 +31,7 @@ fn packages() -> Vec<Value> {
     packages.filter(|package| built.contains(&key(package))).cloned().collect()
 }
 
-/// What cargo says.
+/// Returns what cargo says.
 fn cargo(arguments: &[&str]) -> String {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let output = Command::new(cargo).args(arguments).current_dir(root()).output().unwrap();
@@ -49,7 +49,8 @@ fn built() -> BTreeSet<(String, String)> {
     tree.lines().filter_map(line).collect()
 }
 
-/// Whether one can keep to an SPDX expression with these licences: `OR`, `AND`, brackets around a choice, and `/` as an old `OR`.
+/// Returns true if one can keep to an SPDX expression with these licences: `OR`, `AND`, brackets around a choice, and
+/// `/` as an old `OR`.
 fn allowed(expression: &str, licences: &BTreeSet<&str>) -> bool {
     let one = |text: &str| licences.contains(text.trim());
     let choice = |text: &str| text.trim().trim_matches(['(', ')']).split(" OR ").flat_map(|part| part.split('/')).any(one);

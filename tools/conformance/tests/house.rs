@@ -131,7 +131,8 @@ fn named_paths(text: &str) -> Vec<&str> {
     lines.map(|word| word.split(':').next().unwrap_or(word)).filter(ours).collect()
 }
 
-/// Whether `named` is a path from the root, or the end of one (`pg/src/ops/` for `cores/pg/src/ops`). A `*` in the last part stands for any.
+/// Returns true if `named` is a path from the root, or the end of one (`pg/src/ops/` for `cores/pg/src/ops`). A `*` in
+/// the last part stands for any.
 fn exists(named: &str, all: &BTreeSet<String>) -> bool {
     let named = named.trim_end_matches('/');
     let named = match named.rsplit_once('/') {
@@ -335,7 +336,8 @@ fn passed_on(library: &str) -> BTreeMap<String, String> {
     .collect()
 }
 
-/// Where the rooms of a crate are, and how their names begin: below `src`, or in the one folder that all of the crate is in.
+/// Returns where the rooms of a crate are, and how their names begin: below `src`, or in the one folder that all of
+/// the crate is in.
 fn rooms(src: &Path) -> (PathBuf, String) {
     let entries: Vec<PathBuf> = std::fs::read_dir(src).unwrap().map(|entry| entry.unwrap().path()).collect();
     let folders: Vec<&PathBuf> = entries.iter().filter(|path| path.is_dir()).collect();
@@ -349,7 +351,7 @@ fn rooms(src: &Path) -> (PathBuf, String) {
     }
 }
 
-/// Which rooms of a crate each of its rooms uses.
+/// Returns which rooms of a crate each of its rooms uses.
 fn arrows(src: &Path) -> BTreeMap<String, BTreeSet<String>> {
     let (src, start) = &rooms(src);
     let root = ["lib.rs", "mod.rs"].into_iter().map(|name| src.join(name)).find(|path| path.exists()).unwrap();

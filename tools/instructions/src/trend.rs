@@ -38,7 +38,7 @@ pub(crate) fn table(kept: &Counts, found: &Counts) -> String {
     text
 }
 
-/// Whether the numbers found may stand.
+/// Returns whether the numbers found may stand.
 pub(crate) fn judge(kept: &Counts, found: &Counts) -> Result<(), String> {
     let mut complaints = String::new();
     for phase in PHASES {

@@ -56,7 +56,7 @@ impl Content {
         self.lens.last().map_or(self.safe_len, |l| l.1)
     }
 
-    /// Whether a power cut can change anything.
+    /// Returns true if a power cut can change anything.
     pub(crate) fn is_safe(&self) -> bool {
         self.lens.is_empty() && self.dirty.is_empty()
     }
@@ -256,7 +256,7 @@ fn save(safe: &File, block: u64, versions: impl Iterator<Item = (u8, Version)>) 
     image.map_or(Ok(()), |image| safe.write_all_at(&image, block * BLOCK))
 }
 
-/// Which sectors of a block the bytes `from..to` touch.
+/// Returns which sectors of a block the bytes `from..to` touch.
 fn sectors(from: u64, to: u64) -> u8 {
     let (first, last) = (from / SECTOR, (to - 1) / SECTOR);
     ((0xff_u16 << first) as u8) & (0xff_u16 >> (SECTORS - 1 - last)) as u8

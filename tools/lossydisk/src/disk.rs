@@ -321,7 +321,7 @@ impl Disk {
         self.power = true;
     }
 
-    /// Whether a power cut now would change nothing in any file.
+    /// Returns true if a power cut now would change nothing in any file.
     pub fn is_safe(&self) -> bool {
         self.in_flight.is_empty()
             && self.tree.nodes.values().all(|n| !matches!(&n.kind, Kind::File(content) if !content.is_safe()))

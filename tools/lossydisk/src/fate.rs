@@ -82,7 +82,7 @@ impl Fate {
         Self { cut, moment, writes: lots, rng }
     }
 
-    /// Which sectors of the `nth` block of a write survive, as bits.
+    /// Returns which sectors of the `nth` block of a write survive, as bits.
     pub(crate) fn sectors(&mut self, write: u64, nth: u64) -> u8 {
         match self.writes.get(&write).copied().unwrap_or(Survival::Nothing) {
             Survival::Nothing => 0,

@@ -38,7 +38,7 @@ fn power_cut(disk: &mut Disk, seed: u64) {
     disk.back();
 }
 
-/// What each of many power cuts leaves of a file that `prepare` made.
+/// Returns what each of many power cuts leaves of a file that `prepare` made.
 fn outcomes(prepare: impl Fn(&mut Disk, u64)) -> BTreeSet<Vec<u8>> {
     (0..200)
         .map(|seed| {

@@ -56,7 +56,7 @@ impl Size {
 pub struct Cluster {
     /// How large it is.
     pub size: Size,
-    /// Where it lives.
+    /// Place where it lives.
     pub world: World,
     /// The monitor.
     pub mon: HostId,

@@ -61,9 +61,9 @@ pub struct Crowd {
     misses: BTreeMap<OsdId, BTreeSet<OsdId>>,
     /// How the groups are, as their primaries see it.
     states: BTreeMap<PgId, PgState>,
-    /// How many messages the stand-ins sent to the monitor.
+    /// Number of messages the stand-ins sent to the monitor.
     pub told: u64,
-    /// How many groups these reported.
+    /// Number of groups these reported.
     pub groups_told: u64,
 }
 
@@ -129,7 +129,7 @@ impl Crowd {
         }
     }
 
-    /// How many groups their primaries hold for all of this.
+    /// Returns how many groups their primaries hold for all of this.
     pub fn count(&self, state: PgState) -> usize {
         self.states.values().filter(|is| is.has(state)).count()
     }
@@ -157,7 +157,7 @@ struct Led {
     fresh: bool,
     /// What was wished of the monitors in this interval.
     wished: bool,
-    /// When its new members are filled.
+    /// Time when its new members are filled.
     filled: Option<Mono>,
     changed: types::UTime,
     clean: Epoch,
@@ -170,11 +170,11 @@ pub struct Identity {
     pub fsid: Fsid,
     /// Number.
     pub osd: OsdId,
-    /// Where it listens.
+    /// Place where it listens.
     pub addrs: EntityAddrVec,
     /// Its host, as it says when it boots.
     pub host: String,
-    /// Where the monitors are.
+    /// Place where the monitors are.
     pub monitors: Vec<EntityAddrVec>,
     /// Bytes of its store.
     pub bytes: u64,
@@ -191,7 +191,7 @@ pub struct StandIn {
     booted: Option<Mono>,
     groups: BTreeMap<PgId, Led>,
     reports: u64,
-    /// When it reported last, and looks next whether there is something to say.
+    /// Time when it reported last, and looks next whether there is something to say.
     reported: Mono,
     next: Mono,
     reported_epoch: Epoch,

@@ -194,7 +194,7 @@ pub fn peering(size: Size) -> Result<String, String> {
     Ok(text)
 }
 
-/// What commands take, and how large their answers are.
+/// Returns what commands take, and how large their answers are.
 ///
 /// # Errors
 /// One of them is refused.

@@ -82,17 +82,17 @@ pub struct Plan {
     pub osd_bytes: u64,
     /// What all stores and OSDs do wrong.
     pub misdeed: Option<Misdeed>,
-    /// Whether the cluster uses cephx.
+    /// True if the cluster uses cephx.
     pub cephx: bool,
-    /// Whether the journals have disks of their own.
+    /// True if the journals have disks of their own.
     pub separate_journal: bool,
-    /// Whether a pool comes and goes, with a client in it.
+    /// True if a pool comes and goes, with a client in it.
     pub churn: bool,
-    /// Whether the OSDs are of one process, and send each other mail.
+    /// True if the OSDs are of one process, and send each other mail.
     pub mail: bool,
-    /// Whether the OSDs have a network of their own.
+    /// True if the OSDs have a network of their own.
     pub two_networks: bool,
-    /// Whether OSDs hear some messages of each other twice.
+    /// True if OSDs hear some messages of each other twice.
     pub echo: bool,
     /// Monitors and OSDs keep hardly any changes of maps: who was away goes on with a full one.
     pub few_maps: bool,
@@ -103,14 +103,14 @@ pub struct Plan {
     pub wounds: u64,
     /// Parts of objects that the stores' defragmentation moved.
     pub moved: Rc<Cell<u64>>,
-    /// Whether the first OSD's store takes no writes now, as if a page of its index were damaged.
+    /// True if the first OSD's store takes no writes now, as if a page of its index were damaged.
     pub impaired: Option<Rc<Cell<bool>>>,
     /// Which levels the daemons' programs run, if not all are of today.
     pub programs: Option<Programs>,
 }
 
 impl Plan {
-    /// What the program of a host runs.
+    /// Returns what the program of a host runs.
     fn levels_of(&self, host: &str) -> Levels {
         let programs = self.programs.as_ref().map(|programs| programs.borrow());
         programs.and_then(|programs| programs.get(host).copied()).unwrap_or(Levels::OWN)
@@ -153,7 +153,7 @@ impl Default for Plan {
 
 /// A cluster.
 pub struct Cluster {
-    /// Where it lives.
+    /// Place where it lives.
     pub world: World,
     /// The monitor with which the cluster began.
     pub mon: HostId,
@@ -185,7 +185,7 @@ pub struct Cluster {
     pub plan: Plan,
     /// Which OSDs' stores were ever ready.
     pub(crate) made: Vec<Rc<Cell<bool>>>,
-    /// How many disks each OSD has lost.
+    /// Number of disks each OSD has lost.
     pub(crate) lost: Vec<Rc<Cell<u8>>>,
     /// What reference stores hold.
     pub(crate) meanings: Vec<Rc<RefCell<Meaning>>>,
@@ -231,7 +231,7 @@ fn mon_name(n: usize) -> String {
     char::from(b'a' + n as u8).to_string()
 }
 
-/// Where all monitors are.
+/// Returns where all monitors are.
 fn monitors(plan: &Plan) -> Vec<EntityAddrVec> {
     (0..plan.mons).map(|n| address(mon_address(n), 0)).collect()
 }
@@ -680,12 +680,12 @@ impl Cluster {
         })
     }
 
-    /// Whether every acknowledged write was whole on all members when it was acknowledged.
+    /// Returns whether every acknowledged write was whole on all members when it was acknowledged.
     pub(crate) fn kept_promises(&self) -> Result<(), String> {
         self.promises.borrow().broken.clone().map_or(Ok(()), Err)
     }
 
-    /// Whether all clients have asked what they wanted and heard the answers.
+    /// Returns true if all clients have asked what they wanted and heard the answers.
     pub fn clients_done(&self) -> bool {
         self.clients.iter().all(|(_, shared)| shared.borrow().is_done()) && self.petitions.borrow().is_done()
     }

@@ -50,7 +50,7 @@ impl Cluster {
         }
     }
 
-    /// How many reads OSDs answered for groups that they do not lead, since they were started.
+    /// Returns how many reads OSDs answered for groups that they do not lead, since they were started.
     pub(crate) fn count_asides(&mut self) -> Result<(), String> {
         self.asides = 0;
         for osd in self.osds.clone() {

@@ -146,7 +146,7 @@ enum Survival {
 }
 
 impl Survival {
-    /// Which of the sectors of a write's `nth` block survive, as bits.
+    /// Returns which of the sectors of a write's `nth` block survive, as bits.
     fn sectors(self, nth: u64, rng: &mut Rng) -> u8 {
         match self {
             Survival::Nothing => 0,
@@ -187,7 +187,7 @@ impl Disk {
         }
     }
 
-    /// How it is.
+    /// Returns how it is.
     pub fn config(&self) -> DiskConfig {
         self.config.clone()
     }
@@ -211,7 +211,7 @@ impl Disk {
         (id, time)
     }
 
-    /// How much longer a write takes.
+    /// Returns how much longer a write takes.
     fn held_up(&mut self) -> u64 {
         let stall = std::mem::take(&mut self.faults.stall);
         match self.faults.delay {
@@ -220,7 +220,7 @@ impl Disk {
         }
     }
 
-    /// What survives a power cut for certain, as somebody copies it away.
+    /// Returns what survives a power cut for certain, as somebody copies it away.
     pub fn copy(&self) -> DiskCopy {
         DiskCopy { blocks: self.stable.clone(), len: self.stable_len }
     }
@@ -447,7 +447,7 @@ impl Disk {
         self.len = self.stable_len.max(self.config.len);
     }
 
-    /// What becomes of each write that is not safe.
+    /// Returns what becomes of each write that is not safe.
     fn choose_survivals(&mut self) -> BTreeMap<u64, Survival> {
         let mut sizes: BTreeMap<u64, u64> = BTreeMap::new();
         let mut last: BTreeMap<u64, u64> = BTreeMap::new();
@@ -510,7 +510,7 @@ impl Disk {
         }
     }
 
-    /// What is on the disk now: for tools that look at stopped stores.
+    /// Returns what is on the disk now: for tools that look at stopped stores.
     pub fn image(&self, offset: u64, len: usize) -> Vec<u8> {
         let mut out = vec![0; len];
         self.look(offset, &mut out);
@@ -529,7 +529,7 @@ impl Disk {
         copy_blocks(&self.view, first + 1, rest);
     }
 
-    /// Whether a flush found no space in this life of the process.
+    /// Returns true if a flush found no space in this life of the process.
     pub fn flush_failed(&self) -> bool {
         self.flush_failed
     }

@@ -29,9 +29,9 @@ pub struct Entry {
     pub action: Action,
     /// With what snapshots in mind.
     pub context: Context,
-    /// When it was submitted, and as the how-manieth thing that happened to any client.
+    /// Time when it was submitted, and as the how-manieth thing that happened to any client.
     pub begun: (u64, u64),
-    /// When the answer came, and as the how-manieth thing.
+    /// Time when the answer came, and as the how-manieth thing.
     pub ended: Option<(u64, u64)>,
     /// The answer.
     pub outcome: Option<Outcome>,
@@ -67,7 +67,7 @@ pub struct History {
 /// A snapshot of the whole pool.
 #[derive(Debug)]
 struct PoolSnap {
-    /// When it was asked for.
+    /// Time when it was asked for.
     begun: (u64, u64),
     /// Its number, once a client saw it.
     id: Option<u64>,
@@ -145,7 +145,7 @@ impl History {
         taken.collect()
     }
 
-    /// Whether it says something that must fit: what is seen of a snapshot that goes away does not.
+    /// Returns true if it says something that must fit: what is seen of a snapshot that goes away does not.
     fn counts(&self, entry: &Entry) -> bool {
         let removed = entry.context.at.and_then(|snap| self.removed.get(&snap));
         removed.is_none_or(|removed| entry.ended.is_some_and(|(_, ended)| ended < *removed))
@@ -210,7 +210,7 @@ fn check_order_of_replies(name: &str, entries: &[&Entry]) -> Result<(), String> 
     Ok(())
 }
 
-/// Whether this certainly changed its object, and the answer names the version that it made.
+/// Returns true if this certainly changed its object, and the answer names the version that it made.
 fn makes_version(entry: &Entry) -> bool {
     let changes =
         matches!(entry.action, Action::WriteFull(_) | Action::Write(..) | Action::Append(_) | Action::AppendAndMark(..));
@@ -255,7 +255,8 @@ struct Item<'a> {
     before: Option<usize>,
 }
 
-/// What may be left out of the search, what is known of the rest; `ordered` if each client's order of submission counts.
+/// Returns what may be left out of the search, what is known of the rest; `ordered` if each client's order of
+/// submission counts.
 fn items<'a>(entries: &[&'a Entry], ordered: bool) -> Vec<Item<'a>> {
     let mut items: Vec<Item<'a>> = Vec::new();
     let mut last: BTreeMap<u32, usize> = BTreeMap::new();
@@ -332,7 +333,7 @@ struct Search<'a> {
     moments: Vec<(usize, bool)>,
     /// The moments of items that are not done, as a ring; the last place stands for both ends.
     ring: Vec<(usize, usize)>,
-    /// Where in `moments` an item's call and return stand.
+    /// Place in `moments` an item's call and return stand.
     places: Vec<[usize; 2]>,
     /// Which items were done in which states already.
     seen: HashSet<(Bits, u64), FixedState>,
@@ -343,7 +344,7 @@ struct Search<'a> {
 /// Searches beyond this are given up.
 const MOST_STEPS: u64 = 3_000_000;
 
-/// Whether an order was found; false if the search was given up.
+/// Returns whether an order was found; false if the search was given up.
 fn linearize(name: &str, entries: &[&Entry], ordered: bool) -> Result<bool, String> {
     let mut search = Search::new(items(entries, ordered));
     match search.run() {

@@ -137,7 +137,7 @@ const DAY: i64 = 86_400_000_000_000;
 const ASKED: usize = 8;
 
 impl Cluster {
-    /// Whether the cluster can get into this plight.
+    /// Returns true if the cluster can get into this plight.
     fn can(&self, plight: Plight) -> bool {
         match plight {
             P::FewMonitors | P::TornMonitors => self.mons.len() > 1,

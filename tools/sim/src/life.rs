@@ -63,7 +63,8 @@ fn other_number(cluster: &mut Cluster) -> u32 {
     groups + cluster.rng.between(1, u64::from(groups)) as u32
 }
 
-/// Whether a split was asked for that is not answered yet: commands that are sent again may arrive in another order.
+/// Returns true if a split was asked for that is not answered yet: commands that are sent again may arrive in another
+/// order.
 fn splitting(cluster: &Cluster) -> bool {
     let admin = cluster.admin_shared.borrow();
     admin.commands.iter().chain(admin.open.values()).any(|command| command.contains("\"osd pool set\""))

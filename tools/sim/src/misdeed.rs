@@ -151,7 +151,7 @@ const ALL: &[Misdeed] = &[
 ];
 
 impl Misdeed {
-    /// What it is called: `EarlyCommit`, `AckEarly`.
+    /// Returns what it is called: `EarlyCommit`, `AckEarly`.
     pub fn name(self) -> String {
         match self {
             Misdeed::Copies(mistake) => format!("{mistake:?}"),
@@ -317,14 +317,14 @@ pub struct Wrapped {
     misdeed: Option<Misdeed>,
     /// For a store that was asked to be made, and may have been made before a crash.
     reopen: Option<Reopen>,
-    /// Whether it was ever ready.
+    /// True if it was ever ready.
     made: Rc<Cell<bool>>,
     events: VecDeque<Event>,
     told: BTreeSet<Ticket>,
     halves: u64,
     rng: RefCell<Rng>,
     wounds: Option<Wounds>,
-    /// Whether it takes no writes now.
+    /// True if it takes no writes now.
     impaired: Option<Rc<Cell<bool>>>,
     /// Parts of objects that defragmentation moved, of all stores and lives; and in this one.
     pub(crate) moved: Rc<Cell<u64>>,

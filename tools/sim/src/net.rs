@@ -471,13 +471,13 @@ impl Network {
         self.links.len()
     }
 
-    /// Whether the two hosts cannot reach each other.
+    /// Returns true if the two hosts cannot reach each other.
     pub fn partitioned(&self, a: HostId, b: HostId) -> bool {
         self.is_blocked(a, b) && self.is_blocked(b, a)
     }
 }
 
-/// Whether an address is in the network of the OSDs alone (10.0.2.0/24, see `cluster.rs`).
+/// Returns true if an address is in the network of the OSDs alone (10.0.2.0/24, see `cluster.rs`).
 fn is_own(at: &SocketAddr) -> bool {
     matches!(at, SocketAddr::V4(at) if at.ip().octets()[..3] == [10, 0, 2])
 }

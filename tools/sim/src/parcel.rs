@@ -32,7 +32,7 @@ struct Parcel {
 pub(crate) struct Parcels {
     under_way: BTreeMap<u64, Parcel>,
     next: u64,
-    /// When the last parcel of a line is due.
+    /// Time when the last parcel of a line is due.
     due: BTreeMap<(HostId, Line), u64>,
     addresses: BTreeMap<MailId, HostId>,
 }

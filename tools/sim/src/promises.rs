@@ -108,7 +108,7 @@ fn contents(image: &MemStore, objects: Vec<ObjectId>) -> Vec<(ObjectId, String)>
     objects.into_iter().map(|object| (object.clone(), content(image, &object).unwrap_or_else(|why| why))).collect()
 }
 
-/// What is wrong with what the members hold.
+/// Returns what is wrong with what the members hold.
 fn unkept(held: &[(i32, Held)], promised: EVersion, removal: bool) -> Option<String> {
     for (osd, member) in held {
         match member.version {

@@ -42,7 +42,7 @@ impl Meaning {
         self.blocks.last_mut().map(|(_, transaction)| transaction)
     }
 
-    /// What a store has that lost everything but what is durable.
+    /// Returns what a store has that lost everything but what is durable.
     pub(crate) fn durable(&mut self) -> &MemStore {
         while self.imaged < self.durable {
             let transaction = self.blocks[self.imaged].1.clone();
@@ -61,19 +61,19 @@ impl Meaning {
         &self.image
     }
 
-    /// Whether something of a group is durable.
+    /// Returns true if something of a group is durable.
     pub(crate) fn holds_groups(&mut self) -> bool {
         let scopes = objectstore::View::scopes(self.durable(), objectstore::Hold(0)).unwrap_or_default();
         scopes.iter().any(|scope| scope.pg.pool >= 0)
     }
 
-    /// Whether a change of this object was written down, and whether it is a removal.
+    /// Returns whether a change of this object was written down, and whether it is a removal.
     pub(crate) fn noted(&self, pool: i64, name: &[u8], version: EVersion) -> Option<bool> {
         let same = |object: &HObject| object.is_head() && object.pool == pool && object.name[..] == *name;
         self.noted.iter().find(|((object, at), _)| *at == version && same(object)).map(|(_, removal)| *removal)
     }
 
-    /// Whether a later removal of this object was written down.
+    /// Returns true if a later removal of this object was written down.
     pub(crate) fn removed_after(&self, pool: i64, name: &[u8], version: EVersion) -> bool {
         let same = |object: &HObject| object.is_head() && object.pool == pool && object.name[..] == *name;
         self.noted.iter().any(|((object, at), removal)| *removal && *at > version && same(object))
@@ -95,7 +95,7 @@ impl Meaning {
         same.map(|(_, version)| *version).max()
     }
 
-    /// What a store has that carried all of it out.
+    /// Returns what a store has that carried all of it out.
     pub fn content(&self) -> MemStore {
         let mut memory = MemStore::new();
         for (number, (_, transaction)) in self.blocks.iter().enumerate() {

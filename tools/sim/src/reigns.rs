@@ -19,7 +19,7 @@ pub(crate) struct Replacement {
     /// The command that removes it.
     command: String,
     host: HostId,
-    /// When the new one starts, once the command was answered.
+    /// Time when the new one starts, once the command was answered.
     start: Option<Duration>,
 }
 
@@ -80,7 +80,7 @@ impl Cluster {
         self.decrees.replacement = Some(Replacement { command, host, start: None });
     }
 
-    /// Whether a monitor is removed and the next one not there yet. Takes the next step, if it is time to.
+    /// Returns true if a monitor is removed and the next one not there yet. Takes the next step, if it is time to.
     pub(crate) fn replaces_monitor(&mut self) -> bool {
         let now = self.world.now();
         let Some(Replacement { command, host, start }) = &mut self.decrees.replacement else { return false };

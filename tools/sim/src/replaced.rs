@@ -109,7 +109,7 @@ fn are_clean(status: &serde_json::Value) -> bool {
 }
 
 impl Cluster {
-    /// Whether all OSDs are up and all groups clean, as far as the monitors say.
+    /// Returns true if all OSDs are up and all groups clean, as far as the monitors say.
     pub(crate) fn is_whole(&mut self) -> bool {
         let Some(status) = self.status() else { return false };
         let up = status["osdmap"]["num_up_osds"].as_u64() == Some(self.plan.osds as u64);
@@ -117,12 +117,12 @@ impl Cluster {
         up && are_clean(&status) && self.osds.iter().all(|osd| self.world.is_up(*osd))
     }
 
-    /// Whether all groups are clean, as far as the monitors say.
+    /// Returns true if all groups are clean, as far as the monitors say.
     pub(crate) fn is_clean(&mut self) -> bool {
         self.status().is_some_and(|status| are_clean(&status))
     }
 
-    /// What `ceph status` says.
+    /// Returns what `ceph status` says.
     fn status(&mut self) -> Option<serde_json::Value> {
         let Ok((0, _, output)) = self.command(r#"{"prefix":"status","format":"json"}"#) else { return None };
         serde_json::from_slice(&output).ok()

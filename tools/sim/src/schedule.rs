@@ -46,7 +46,7 @@ impl Schedule {
         self.next += 1;
     }
 
-    /// When the next thing happens.
+    /// Returns when the next thing happens.
     pub(crate) fn peek(&self) -> Option<u64> {
         self.queue.first_key_value().map(|((at, _), _)| *at)
     }

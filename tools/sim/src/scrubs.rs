@@ -99,7 +99,7 @@ impl Cluster {
         serde_json::from_slice(&output).map_err(|e| format!("{command} is not answered with JSON: {e}"))
     }
 
-    /// When each group was scrubbed deeply.
+    /// Returns when each group was scrubbed deeply.
     fn scrubbed(&mut self) -> Result<BTreeMap<String, String>, String> {
         let answer = self.json(&json!({ "prefix": "pg ls", "format": "json" }))?;
         let groups = answer["pg_stats"].as_array().ok_or_else(|| format!("pg ls answers {answer}"))?;
@@ -152,7 +152,7 @@ impl Cluster {
         }
     }
 
-    /// Where the stores cannot be looked at, the OSDs compare the copies: a scrub finds nothing.
+    /// Returns where the stores cannot be looked at, the OSDs compare the copies: a scrub finds nothing.
     pub(crate) fn scrub_the_untrusted(&mut self) -> Result<(), String> {
         if self.plan.store == StoreKind::Reference { Ok(()) } else { self.scrub_finds_nothing() }
     }

@@ -43,11 +43,11 @@ pub struct StorePlan {
     pub journal: u64,
     /// Bytes of memory.
     pub memory: u64,
-    /// Whether the journal has a disk of its own.
+    /// True if the journal has a disk of its own.
     pub separate_journal: bool,
-    /// Whether the disk is told what is free.
+    /// True if the disk is told what is free.
     pub discard: bool,
-    /// Whether liveness is judged behind faults, too, and not only at the end.
+    /// True if liveness is judged behind faults, too, and not only at the end.
     pub judged: bool,
     /// What the store's host does wrong.
     pub misdeed: Option<Misdeed>,
@@ -179,7 +179,7 @@ fn content(store: &dyn View, hold: Hold, n: usize, damaged: &mut u64) -> Read<Co
     }
 }
 
-/// Whether what is there is what may be; damaged objects may be anything.
+/// Returns true if what is there is what may be; damaged objects may be anything.
 fn agrees(found: &Content, model: &Content) -> bool {
     found.meta == model.meta
         && found.objects.len() == model.objects.len()
@@ -259,11 +259,11 @@ struct StoreNode {
     next: Mono,
     turns: u32,
     stopping: bool,
-    /// Whether a request of this life failed.
+    /// True if a request of this life failed.
     hit: bool,
     /// Flushes under way.
     flushes: BTreeSet<Token>,
-    /// Whether what lies scattered comes together all the time, and parts of objects that did so in this life.
+    /// True if what lies scattered comes together all the time, and parts of objects that did so in this life.
     brisk: bool,
     moved: u64,
 }
@@ -616,9 +616,9 @@ pub struct StoreTown {
     pub host: HostId,
     /// What survives.
     pub shared: Rc<RefCell<StoreShared>>,
-    /// Whether liveness is judged behind faults.
+    /// True if liveness is judged behind faults.
     judged: bool,
-    /// Whether no disk reads wrong: then nothing may be damaged.
+    /// True if no disk reads wrong: then nothing may be damaged.
     sound: bool,
 }
 
@@ -725,8 +725,8 @@ impl StoreTown {
         self.world.mend_disks(self.host);
     }
 
-    /// What the store has taken on ends within [`ENDS`] if nothing goes wrong and nothing is added, or the store
-    /// says that it stops.
+    /// Returns what the store has taken on ends within [`ENDS`] if nothing goes wrong and nothing is added, or the
+    /// store says that it stops.
     fn all_ends(&mut self, behind: impl std::fmt::Debug) -> Result<(), String> {
         self.shared.borrow_mut().paused = true;
         let (shared, host) = (self.shared.clone(), self.host);

@@ -11,7 +11,7 @@ const KEPT: usize = 200;
 pub struct Trace {
     hash: u64,
     events: u64,
-    /// Whether each event is printed.
+    /// True if each event is printed.
     pub print: bool,
     lines: VecDeque<String>,
 }
@@ -58,7 +58,7 @@ impl Trace {
         self.hash
     }
 
-    /// How much happened.
+    /// Returns how much happened.
     pub fn events(&self) -> u64 {
         self.events
     }

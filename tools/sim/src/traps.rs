@@ -465,7 +465,7 @@ impl Nemesis {
 }
 
 impl Cluster {
-    /// Who serves the pool's first group, as the monitors tell, the primary first.
+    /// Returns who serves the pool's first group, as the monitors tell, the primary first.
     fn acting(&mut self) -> Vec<usize> {
         let ask = json!({ "prefix": "osd map", "pool": self.plan.habits.pool, "object": "o0", "format": "json" });
         let Ok((_, _, output)) = self.command(&ask.to_string()) else { return Vec::new() };
@@ -474,7 +474,7 @@ impl Cluster {
         acting.iter().filter_map(|osd| usize::try_from(osd.as_u64()?).ok()).collect()
     }
 
-    /// Who leads the pool's first group, as the monitors tell.
+    /// Returns who leads the pool's first group, as the monitors tell.
     fn primary(&mut self) -> Option<HostId> {
         let ask = json!({ "prefix": "osd map", "pool": self.plan.habits.pool, "object": "o0", "format": "json" });
         let (_, _, output) = self.command(&ask.to_string()).ok()?;
@@ -495,7 +495,7 @@ impl Cluster {
         }
     }
 
-    /// How many groups the map gives the pool; nothing if the monitors do not tell.
+    /// Returns how many groups the map gives the pool; nothing if the monitors do not tell.
     fn groups(&mut self) -> Option<u32> {
         let get = json!({ "prefix": "osd pool get", "pool": self.plan.habits.pool, "var": "pg_num", "format": "json" });
         let (_, _, output) = self.command(&get.to_string()).ok()?;

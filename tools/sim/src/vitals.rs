@@ -235,7 +235,7 @@ impl Cluster {
         if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
     }
 
-    /// What each machine did since, as a table for people.
+    /// Returns what each machine did since, as a table for people.
     fn describe_since(&self, before: &Look) -> String {
         let after = self.look_at_pulses();
         let row = |(host, (vitals, signs)): (&HostId, &(Vitals, Signs))| {

@@ -95,7 +95,7 @@ struct Place {
     asked: BTreeSet<String>,
     /// Reads under way: number and the keys that had been answered when they were asked.
     reads: BTreeMap<u64, Vec<String>>,
-    /// When it is woken next.
+    /// Time when it is woken next.
     wake: u64,
     /// Its last entry and the number of applied ones when the judge looked at it last.
     looked: ((u64, u64), u64),

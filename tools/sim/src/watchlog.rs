@@ -23,7 +23,7 @@ struct Notification {
     object: String,
     text: String,
     begun: u64,
-    /// When, who answered, how many did not in time.
+    /// Time, who answered, how many did not in time.
     ended: Option<(u64, BTreeSet<Watcher>, usize)>,
 }
 
@@ -112,7 +112,7 @@ impl WatchLog {
     }
 }
 
-/// How a watcher answers.
+/// Returns how a watcher answers.
 pub fn answer((client, cookie): Watcher) -> String {
     format!("{client}.{cookie}")
 }

@@ -43,7 +43,7 @@ pub type Factory = Box<dyn FnMut(Boot) -> Box<dyn Node>>;
 pub struct HostConfig {
     /// For traces: `osd.0`.
     pub name: String,
-    /// Where it listens; listener `i` is the `i`-th.
+    /// Place where it listens; listener `i` is the `i`-th.
     pub listen: Vec<SocketAddr>,
     /// Its disks; device `i` is the `i`-th.
     pub disks: Vec<DiskConfig>,
@@ -194,12 +194,12 @@ impl World {
         self.clock.clone()
     }
 
-    /// How a host is.
+    /// Returns how a host is.
     pub fn state(&self, host: HostId) -> &HostState {
         &self.hosts[host.0].state
     }
 
-    /// Whether a host runs.
+    /// Returns true if a host runs.
     pub fn is_up(&self, host: HostId) -> bool {
         self.hosts[host.0].state == HostState::Up
     }
@@ -243,7 +243,7 @@ impl World {
         Duration::from_nanos(self.hosts[host.0].taken)
     }
 
-    /// What a host's machine did in all its lives.
+    /// Returns what a host's machine did in all its lives.
     pub fn vitals(&self, host: HostId) -> Vitals {
         self.hosts[host.0].vitals
     }
@@ -269,7 +269,7 @@ impl World {
         self.note(host, "freezes", time.as_nanos() as u64, 0);
     }
 
-    /// Whether a host gets no processor just now.
+    /// Returns true if a host gets no processor just now.
     pub fn is_suspended(&self, host: HostId) -> bool {
         self.is_up(host) && self.hosts[host.0].busy_until > self.schedule.now + 1_000_000_000
     }
@@ -353,7 +353,7 @@ impl World {
         }
     }
 
-    /// Whether a host was asked to finish and has not.
+    /// Returns true if a host was asked to finish and has not.
     pub fn is_stopping(&self, host: HostId) -> bool {
         self.is_up(host) && self.hosts[host.0].stopping
     }

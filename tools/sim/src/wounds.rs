@@ -25,7 +25,7 @@ pub(crate) struct Wounds {
     told: BTreeSet<ObjectId>,
 }
 
-/// Whether a change leaves nothing of what was there.
+/// Returns true if a change leaves nothing of what was there.
 fn replaces(change: &ObjectChange) -> bool {
     matches!(change, ObjectChange::Remove) || change.source().is_some()
 }
@@ -91,12 +91,12 @@ impl Wounds {
         Some(next)
     }
 
-    /// What a read of an object's data finds.
+    /// Returns what a read of an object's data finds.
     pub(crate) fn look(&self, object: &ObjectId) -> Read<()> {
         if self.bad.borrow().contains(object) { Err(damage(object)) } else { Ok(()) }
     }
 
-    /// What a rehearsal finds.
+    /// Returns what a rehearsal finds.
     pub(crate) fn rehearse(&self, objects: &[ObjectChanges]) -> Read<()> {
         let needs_old = |of: &&ObjectChanges| !of.changes.first().is_some_and(replaces);
         objects.iter().filter(needs_old).try_for_each(|of| self.look(&of.object))

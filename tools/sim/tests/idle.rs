@@ -16,7 +16,7 @@ fn in_use() -> u64 {
     MEMORY.current_usage() as u64
 }
 
-/// What the first of these seeds says that fails.
+/// Returns what the first of these seeds says that fails.
 fn first_failure(scenario: &str, mut seeds: Range<u64>, misdeed: Option<Misdeed>) -> Option<String> {
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let scenario = by_name(scenario).expect("a scenario");

@@ -54,7 +54,8 @@ impl Node for Impostor {
     }
 }
 
-/// What somebody of this name hears who sends a heartbeat of `osd` with the map of `epoch`; and the reason in osd.0's log.
+/// Returns what somebody of this name hears who sends a heartbeat of `osd` with the map of `epoch`; and the reason in
+/// osd.0's log.
 fn tried(kind: EntityType, id: &str, osd: OsdId, epoch: u32) -> (Vec<&'static str>, bool) {
     let mut cluster = Cluster::new(1, Plan::default());
     cluster.begin().expect("nothing goes wrong");

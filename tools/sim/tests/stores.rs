@@ -59,7 +59,7 @@ fn discards_that_go_too_far_are_found() {
     );
 }
 
-/// What the judges say of a mistake that is put in.
+/// Returns what the judges say of a mistake that is put in.
 fn found(scenario: &str, misdeed: Misdeed) -> String {
     let (scenario, options) = (by_name(scenario).expect("a scenario"), Options { misdeed: Some(misdeed), ..Options::default() });
     let wrong = (0..60).find_map(|seed| run(scenario, seed, &options).err().map(|failure| failure.what));

@@ -31,7 +31,7 @@ fn life(cluster: &mut Cluster, osd: usize) -> (bool, u64) {
     (row["up"] == 1, row["up_from"].as_u64().unwrap_or(0))
 }
 
-/// When `from` had the last answer of `to` to a heartbeat, as it tells.
+/// Returns when `from` had the last answer of `to` to a heartbeat, as it tells.
 fn heard(cluster: &mut Cluster, from: HostId, to: i64) -> String {
     let call = cluster.world.call(from, r#"{"prefix":"dump_osd_network","value":0}"#);
     let mut text = None;

@@ -53,7 +53,7 @@ impl Grant {
         Self { scope: Scope::Everything, bits, network: None }
     }
 
-    /// Whether it gives everything: `allow *`.
+    /// Returns true if it gives everything: `allow *`.
     pub(crate) fn is_allow_all(&self) -> bool {
         self.scope == Scope::Everything && self.bits == may::ANY
     }

@@ -65,12 +65,12 @@ impl Question<'_> {
         }
     }
 
-    /// Whether each demand holds for its argument.
+    /// Returns true if each demand holds for its argument.
     fn args_hold(&self, with: &BTreeMap<String, Constraint>) -> bool {
         with.iter().all(|(key, constraint)| constraint.holds(self.args.get(key).map(String::as_str)))
     }
 
-    /// Whether `grants` together give `bits`.
+    /// Returns true if `grants` together give `bits`.
     fn allowed(&self, grants: &[Grant], bits: u8) -> bool {
         let mut have = 0;
         grants.iter().filter(|g| g.network.is_none()).any(|grant| {
@@ -116,13 +116,13 @@ impl MonCaps {
         Self { grants: narrowed(&self.grants, addr) }
     }
 
-    /// Whether these caps allow everything.
+    /// Returns true if these caps allow everything.
     pub fn is_allow_all(&self) -> bool {
         self.grants.iter().any(|g| g.network.is_none() && g.is_allow_all())
     }
 
-    /// Whether `entity` may run a command: `module` and `perm` (`r`, `w`, `rw`, `rwx`, `x`) are those of the command's
-    /// description, `args` its arguments as text.
+    /// Returns true if `entity` may run a command: `module` and `perm` (`r`, `w`, `rw`, `rwx`, `x`) are those of the
+    /// command's description, `args` its arguments as text.
     pub fn allows_command(
         &self,
         entity: &EntityName,
@@ -135,7 +135,7 @@ impl MonCaps {
         question.allowed(&self.grants, bits(perm))
     }
 
-    /// Whether a service may be read, written, executed: for subscriptions and messages that are no commands.
+    /// Returns true if a service may be read, written, executed: for subscriptions and messages that are no commands.
     pub fn allows(&self, service: &str, read: bool, write: bool, exec: bool) -> bool {
         let nobody = EntityName::default();
         let args = BTreeMap::new();
@@ -170,12 +170,12 @@ impl MgrCaps {
         Self { grants: narrowed(&self.grants, addr) }
     }
 
-    /// Whether these caps allow everything.
+    /// Returns true if these caps allow everything.
     pub fn is_allow_all(&self) -> bool {
         self.grants.iter().any(|g| g.network.is_none() && g.is_allow_all())
     }
 
-    /// Whether a service may be read, written, executed: for messages that are no commands.
+    /// Returns true if a service may be read, written, executed: for messages that are no commands.
     pub fn allows(&self, service: &str, read: bool, write: bool, exec: bool) -> bool {
         let (nobody, args) = (EntityName::default(), BTreeMap::new());
         let question = Question { kind: Kind::Mgr, entity: &nobody, service, module: "", prefix: "", args: &args };
@@ -183,13 +183,13 @@ impl MgrCaps {
         question.allowed(&self.grants, bit(read, may::READ) | bit(write, may::WRITE) | bit(exec, may::EXEC))
     }
 
-    /// Whether any grant holds here, whatever it is for.
+    /// Returns true if any grant holds here, whatever it is for.
     pub fn is_anybody(&self) -> bool {
         self.grants.iter().any(|g| g.network.is_none())
     }
 
-    /// Whether `entity` may run a command. `service` and `perm` are those of the command's description; `module` is
-    /// the manager's module that runs it, empty for built-in commands.
+    /// Returns true if `entity` may run a command. `service` and `perm` are those of the command's description;
+    /// `module` is the manager's module that runs it, empty for built-in commands.
     pub fn allows_command(
         &self,
         entity: &EntityName,
@@ -203,8 +203,8 @@ impl MgrCaps {
         question.allowed(&self.grants, bits(perm))
     }
 
-    /// Whether `entity` may have module `module` act on what `args` name (`pool`, `namespace`). To be asked by the
-    /// module once a command's own arguments are understood, in addition to [`MgrCaps::allows_command`].
+    /// Returns true if `entity` may have module `module` act on what `args` name (`pool`, `namespace`). To be asked by
+    /// the module once a command's own arguments are understood, in addition to [`MgrCaps::allows_command`].
     pub fn allows_module(&self, entity: &EntityName, module: &str, perm: &str, args: &BTreeMap<String, String>) -> bool {
         let question = Question { kind: Kind::Mgr, entity, service: "", module, prefix: "", args };
         question.allowed(&self.grants, bits(perm))

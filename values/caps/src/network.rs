@@ -34,7 +34,7 @@ impl Network {
         }
     }
 
-    /// Whether `addr` is inside. IPv4 addresses in IPv6 clothes count as IPv4.
+    /// Returns true if `addr` is inside. IPv4 addresses in IPv6 clothes count as IPv4.
     pub(crate) fn contains(&self, addr: IpAddr) -> bool {
         let addr = addr.to_canonical();
         if addr.is_ipv4() != self.addr.is_ipv4() {

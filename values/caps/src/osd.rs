@@ -29,13 +29,13 @@ pub struct OsdNeed<'a> {
     pub namespace: &'a [u8],
     /// Object name; empty for operations on a placement group.
     pub object: &'a [u8],
-    /// Whether it reads, class methods aside.
+    /// True if it reads, class methods aside.
     pub read: bool,
-    /// Whether it writes, class methods aside.
+    /// True if it writes, class methods aside.
     pub write: bool,
-    /// Whether it calls methods that read. Only looked at if `classes` is empty.
+    /// True if it calls methods that read. Only looked at if `classes` is empty.
     pub class_read: bool,
-    /// Whether it calls methods that write. Only looked at if `classes` is empty.
+    /// True if it calls methods that write. Only looked at if `classes` is empty.
     pub class_write: bool,
     /// The methods called: class, method, whether it reads, whether it writes.
     pub classes: &'a [(&'a str, &'a str, bool, bool)],
@@ -107,21 +107,22 @@ impl OsdCaps {
         Self { clauses: here.map(|c| Clause { grants: c.grants.clone(), network: None }).collect() }
     }
 
-    /// Whether these caps allow everything, commands to the OSD itself included.
+    /// Returns true if these caps allow everything, commands to the OSD itself included.
     pub fn is_allow_all(&self) -> bool {
         self.grants().any(Grant::is_allow_all)
     }
 
-    /// Whether these caps allow what a request needs. One grant must cover its reads and writes; class calls may be
-    /// covered by several.
+    /// Returns true if these caps allow what a request needs. One grant must cover its reads and writes; class calls
+    /// may be covered by several.
     pub fn allows(&self, need: &OsdNeed<'_>) -> bool {
         // One bit per class call; requests with more than 64 calls need one grant that covers them all.
         let mut covered = 0u64;
         self.grants().any(|grant| grant.allows(need, &mut covered))
     }
 
-    /// Whether there is a right to write anything in `pool`, or in all pools: who has it may number snapshots there. Grants
-    /// for one application's pools do not count. Whether they hold for where somebody is must be asked before ([`OsdCaps::seen_from`]).
+    /// Returns true if there is a right to write anything in `pool`, or in all pools: who has it may number snapshots
+    /// there. Grants for one application's pools do not count. Whether they hold for where somebody is must be asked
+    /// before ([`OsdCaps::seen_from`]).
     pub fn may_write_in(&self, pool: Option<&str>) -> bool {
         self.clauses.iter().flat_map(|c| &c.grants).any(|grant| grant.may_write_in(pool))
     }
@@ -352,7 +353,7 @@ fn parse_profile(s: &mut Scan<'_>) -> Option<Vec<Grant>> {
     Some(expand_profile(&name, Match { pool, namespace, ..Match::default() }))
 }
 
-/// What a profile allows in the pool and namespace that it is limited to.
+/// Returns what a profile allows in the pool and namespace that it is limited to.
 fn expand_profile(name: &str, at: Match) -> Vec<Grant> {
     let object = |prefix: &str, at: Match| Match { object_prefix: prefix.into(), ..at };
     let grant = |at: Match, bits: u8| Grant { at, spec: Spec::Permissions(bits) };

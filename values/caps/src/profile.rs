@@ -22,7 +22,7 @@ fn read(services: &[&str]) -> Vec<Grant> {
     services.iter().map(|name| Grant::service(name, may::READ)).collect()
 }
 
-/// What profile `name` gives `entity` at the monitors; nothing if there is no such profile.
+/// Returns what profile `name` gives `entity` at the monitors; nothing if there is no such profile.
 pub(crate) fn mon(name: &str, entity: &EntityName) -> Vec<Grant> {
     match name {
         "read-only" => vec![Grant::everything(may::READ)],
@@ -138,7 +138,7 @@ fn bootstrap(name: &str) -> Vec<Grant> {
     }
 }
 
-/// What profile `name` gives at the manager, under the profile's own arguments.
+/// Returns what profile `name` gives at the manager, under the profile's own arguments.
 pub(crate) fn mgr(name: &str, args: &BTreeMap<String, Constraint>) -> Vec<Grant> {
     let rw = may::READ | may::WRITE;
     let module = |bits| Grant { scope: Scope::Module("rbd_support".into(), args.clone()), bits, network: None };
@@ -154,7 +154,7 @@ pub(crate) fn mgr(name: &str, args: &BTreeMap<String, Constraint>) -> Vec<Grant>
     }
 }
 
-/// Whether the manager has a profile `name` and it takes these arguments.
+/// Returns true if the manager has a profile `name` and it takes these arguments.
 pub(crate) fn mgr_accepts(name: &str, args: &BTreeMap<String, Constraint>) -> bool {
     match name {
         "read-only" | "read-write" | "crash" | "osd" | "mds" => true,

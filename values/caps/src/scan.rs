@@ -55,7 +55,7 @@ impl<'a> Scan<'a> {
         got
     }
 
-    /// Whether all was read.
+    /// Returns true if all was read.
     pub(crate) fn done(&mut self) -> bool {
         if !self.rest().is_empty() {
             self.miss("the end");

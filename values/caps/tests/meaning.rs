@@ -153,7 +153,7 @@ fn write_less(need: OsdNeed<'_>) -> OsdNeed<'_> {
     OsdNeed { write: false, ..need }
 }
 
-/// Whether `entity` may run a command that is described by module, permission and prefix.
+/// Returns true if `entity` may run a command that is described by module, permission and prefix.
 fn may(caps: &str, entity: &str, (module, perm, prefix): (&str, &str, &str), args: &[(&str, &str)]) -> bool {
     let entity: EntityName = entity.parse().expect("a name");
     let args: BTreeMap<String, String> = args.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();

@@ -13,7 +13,7 @@ type ClassBuckets = BTreeMap<i32, BTreeMap<i32, i32>>;
 type ShadowWeights = BTreeMap<(i64, i32), Vec<u32>>;
 
 impl Map {
-    /// Whether a bucket belongs to a shadow tree.
+    /// Returns true if a bucket belongs to a shadow tree.
     pub fn is_shadow(&self, id: i32) -> bool {
         id < 0 && self.names.get(&id).is_some_and(|n| n.contains('~'))
     }

@@ -130,8 +130,8 @@ const fn fine() -> [u64; 256] {
     table
 }
 
-/// How far the logarithm of a draw is below its maximum: 2^48 − `crush_ln(u)`, for `u` of 16 bits. The smaller, the
-/// luckier; at most 2^48, which is what `u` = 0 has.
+/// Returns how far the logarithm of a draw is below its maximum: 2^48 − `crush_ln(u)`, for `u` of 16 bits. The
+/// smaller, the luckier; at most 2^48, which is what `u` = 0 has.
 #[inline]
 pub(crate) fn shortfall(u: u32) -> u64 {
     debug_assert!(u <= 0xffff);

@@ -143,7 +143,7 @@ impl Map {
         }
     }
 
-    /// Whether the item is in the lowest bucket that `place` names.
+    /// Returns true if the item is in the lowest bucket that `place` names.
     pub fn is_at(&self, item: i32, place: &Location) -> bool {
         let lowest = self.types.iter().filter(|(k, _)| **k > 0).find_map(|(_, kind)| place.0.get(kind));
         let bucket = lowest.and_then(|name| self.bucket(self.id_of(name)?));

@@ -134,7 +134,7 @@ impl Alg {
 }
 
 impl Bucket {
-    /// How it draws.
+    /// Returns how it draws.
     pub fn alg(&self) -> Alg {
         match self.contents {
             Contents::Uniform { .. } => Alg::Uniform,
@@ -156,7 +156,7 @@ impl Bucket {
         }
     }
 
-    /// Where `item` is.
+    /// Returns where `item` is.
     pub fn position(&self, item: i32) -> Option<usize> {
         self.items.iter().position(|i| *i == item)
     }
@@ -171,15 +171,15 @@ pub struct Tunables {
     pub choose_local_fallback_tries: u32,
     /// Retries from the top.
     pub choose_total_tries: u32,
-    /// Whether a failed leaf makes the whole descent start again (else the leaf is retried below the same bucket).
+    /// True if a failed leaf makes the whole descent start again (else the leaf is retried below the same bucket).
     pub chooseleaf_descend_once: u32,
-    /// Whether a retry of the parent changes the leaf's draw; values above 1 do it more slowly.
+    /// True if a retry of the parent changes the leaf's draw; values above 1 do it more slowly.
     pub chooseleaf_vary_r: u8,
     /// 0: straws with the historic error; 1: without.
     pub straw_calc_version: u8,
     /// Bits of [`Alg`] that the monitor may choose for new buckets.
     pub allowed_bucket_algs: u32,
-    /// Whether leaves keep their place when the set before them changes.
+    /// True if leaves keep their place when the set before them changes.
     pub chooseleaf_stable: u8,
 }
 
@@ -262,7 +262,7 @@ impl Tunables {
         *self = Self { straw_calc_version: self.straw_calc_version, ..Self::of(profile) };
     }
 
-    /// Which profile these values are, whatever `straw_calc_version`.
+    /// Returns which profile these values are, whatever `straw_calc_version`.
     pub fn profile(&self) -> Option<Profile> {
         let all = [Profile::Jewel, Profile::Hammer, Profile::Firefly, Profile::Bobtail, Profile::Argonaut];
         all.into_iter().find(|p| Self { straw_calc_version: self.straw_calc_version, ..Self::of(*p) } == *self)
@@ -285,8 +285,9 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Whether each device that is met and taken is in the answer: there is one choice, as many as the pool has copies, and all of it is
-    /// handed out. Then another device that is taken less often leaves the answers as they are that it was not in.
+    /// Returns true if each device that is met and taken is in the answer: there is one choice, as many as the pool
+    /// has copies, and all of it is handed out. Then another device that is taken less often leaves the answers as
+    /// they are that it was not in.
     pub fn emits_all_it_takes(&self) -> bool {
         let sets = |op: u32| (op::SET_CHOOSE_TRIES..=op::SET_CHOOSELEAF_STABLE).contains(&op) || op == op::NOOP;
         let mut steps = self.steps.iter().filter(|step| !sets(step.op));

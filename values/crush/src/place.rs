@@ -163,7 +163,7 @@ impl Walk {
 }
 
 impl<'a> Context<'a> {
-    /// Whether a device declines this input, by its weight.
+    /// Returns true if a device declines this input, by its weight.
     fn is_out(&self, device: i32) -> bool {
         match self.weights.get(device as usize) {
             None | Some(0) => true,
@@ -283,7 +283,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Whether `item` can be used: a device that is in, or a bucket with such a device if leaves are wanted.
+    /// Returns true if `item` can be used: a device that is in, or a bucket with such a device if leaves are wanted.
     #[allow(clippy::too_many_arguments)]
     fn accept(
         &mut self,

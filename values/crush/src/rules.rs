@@ -18,7 +18,7 @@ pub struct RuleSpec {
     pub failure_domain: String,
     /// Class of devices; empty for all.
     pub class: String,
-    /// Whether positions matter (erasure coding).
+    /// True if positions matter (erasure coding).
     pub indep: bool,
     /// 1: for replicated pools, 3: for erasure-coded ones.
     pub kind: u8,
@@ -113,7 +113,7 @@ impl Map {
         steps.iter().filter(|s| s.op == op::TAKE).map(|s| s.arg1).collect()
     }
 
-    /// Whether a rule starts from this item or one of its shadows.
+    /// Returns true if a rule starts from this item or one of its shadows.
     pub(crate) fn is_taken_by_rule(&self, item: i32) -> bool {
         let shadows: Vec<i32> = self.class_buckets.get(&item).map_or(Vec::new(), |s| s.values().copied().collect());
         let takes = |n: usize| self.rule_takes(n as u32).into_iter().any(|i| i == item || shadows.contains(&i));

@@ -9,7 +9,7 @@ const MAX_DEPTH: usize = 32;
 /// Lines of a tree: more come only from maps in which buckets have many parents each.
 const MAX_LINES: usize = 1 << 20;
 
-/// Whether no bucket contains itself, and no descent is deeper than recursion should go.
+/// Returns true if no bucket contains itself, and no descent is deeper than recursion should go.
 pub(crate) fn is_shallow(map: &Map) -> bool {
     #[derive(Clone, Copy, PartialEq)]
     enum Seen {
@@ -136,7 +136,7 @@ impl Map {
         items.filter(|i| *i >= 0).collect()
     }
 
-    /// Whether `item` is `top` or below it.
+    /// Returns true if `item` is `top` or below it.
     pub fn is_under(&self, item: i32, top: i32) -> bool {
         item == top
             || self

@@ -113,7 +113,7 @@ impl<'a> Reader<'a> {
         self.rest.len()
     }
 
-    /// Whether all was read.
+    /// Returns true if all was read.
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }

@@ -18,9 +18,9 @@ pub struct Geometry {
 pub struct Part {
     /// The data shard, below k.
     pub shard: usize,
-    /// Where it lies on that shard.
+    /// Place where it lies on that shard.
     pub place: Range<u64>,
-    /// Where it lies in the object.
+    /// Place where it lies in the object.
     pub object: Range<u64>,
 }
 

@@ -74,7 +74,7 @@ impl Technique {
         matches!(self, Technique::IsaReedSolVan | Technique::IsaCauchy)
     }
 
-    /// What k and m are if the profile does not say.
+    /// Returns what k and m are if the profile does not say.
     fn defaults(self) -> (&'static str, &'static str) {
         ("7", if self == Technique::ReedSolR6 { "2" } else { "3" })
     }
@@ -95,7 +95,7 @@ pub struct Profile {
     pub packet: usize,
     /// Bytes of a chunk that the profile names (`stripe_unit`), 1 to 16 MiB.
     pub unit: Option<u32>,
-    /// Whether Ceph aligns each chunk by itself, not the whole row.
+    /// True if Ceph aligns each chunk by itself, not the whole row.
     pub per_chunk: bool,
 }
 
@@ -150,7 +150,7 @@ fn int(pairs: &mut Pairs, key: &str, default: &str) -> Checked<i32> {
         .or_else(|why| invalid(format!("could not convert {key}={text} to int because {why}, set to default {default}")))
 }
 
-/// Which technique a profile names. jerasure has no default of its own, isa has.
+/// Returns which technique a profile names. jerasure has no default of its own, isa has.
 fn technique(pairs: &mut Pairs) -> Checked<Technique> {
     let Some(plugin) = pairs.get("plugin").cloned() else {
         return invalid(format!("erasure-code-profile {} must contain a plugin entry", print(pairs)));
@@ -316,7 +316,8 @@ impl Profile {
         unit.next_multiple_of(if (grain * 4).is_multiple_of(16) { grain * 4 } else { grain * 16 })
     }
 
-    /// What chunks on our disks are multiples of, in bytes: blocks and grains. `None` if that is beyond all bounds.
+    /// Returns what chunks on our disks are multiples of, in bytes: blocks and grains. `None` if that is beyond all
+    /// bounds.
     pub fn chunk_step(&self) -> Option<usize> {
         let grain = self.packet.checked_mul(8)?.max(1);
         let (mut a, mut b) = (BLOCK, grain);

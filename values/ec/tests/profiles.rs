@@ -17,7 +17,7 @@ fn set(line: &str) -> Result<Pairs, Refusal> {
     Ok(profile.pairs)
 }
 
-/// What Ceph takes, or refuses in other words, and this program refuses with a reason of its own.
+/// Returns what Ceph takes, or refuses in other words, and this program refuses with a reason of its own.
 fn is_ours(refusal: &Refusal) -> bool {
     let reasons = [
         (Errno::EOPNOTSUPP, " is not supported: "),

@@ -108,9 +108,9 @@ pub struct Param {
     pub name: String,
     /// Type.
     pub kind: Kind,
-    /// Whether it may be left out.
+    /// True if it may be left out.
     pub optional: bool,
-    /// Whether it is a list.
+    /// True if it is a list.
     pub many: bool,
     /// Allowed words.
     pub choices: Vec<String>,
@@ -354,7 +354,7 @@ impl Param {
     }
 }
 
-/// Whether `c` is in a class like `[A-Za-z0-9-_.]`.
+/// Returns true if `c` is in a class like `[A-Za-z0-9-_.]`.
 fn in_class(class: &str, c: char) -> bool {
     let set: Vec<char> = class.trim_start_matches('[').trim_end_matches(']').chars().collect();
     let mut i = 0;
@@ -431,7 +431,7 @@ impl Args {
         }
     }
 
-    /// Whether a flag was given.
+    /// Returns true if a flag was given.
     pub fn flag(&self, name: &str) -> bool {
         matches!(self.0.get(name), Some(Arg::Bool(true)))
     }

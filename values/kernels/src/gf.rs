@@ -38,7 +38,7 @@ const LOG: [u8; 256] = {
     table
 };
 
-/// What `a` times `b` is in GF(2⁸) with the polynomial x⁸ + x⁴ + x³ + x² + 1 (0x11d).
+/// Returns what `a` times `b` is in GF(2⁸) with the polynomial x⁸ + x⁴ + x³ + x² + 1 (0x11d).
 pub const fn gf_mul(a: u8, b: u8) -> u8 {
     if a == 0 || b == 0 { 0 } else { EXP[LOG[a as usize] as usize + LOG[b as usize] as usize] }
 }
@@ -134,7 +134,7 @@ pub struct Mix {
     /// Tables by group of [`GROUP`] outputs, then by input, then by output of the group.
     affine: Vec<u64>,
     nibbles: Vec<Nibbles>,
-    /// Whether the first output of each group is the exclusive or of all inputs.
+    /// True if the first output of each group is the exclusive or of all inputs.
     plain: Vec<bool>,
 }
 

@@ -27,7 +27,7 @@ fn has(set: &[bool], osd: OsdId) -> bool {
 }
 
 impl Touched {
-    /// What the step `inc` from `base` to `next` touches. None if CRUSH may choose anew for any group.
+    /// Returns what the step `inc` from `base` to `next` touches. None if CRUSH may choose anew for any group.
     fn by(base: &OsdMap, inc: &Incremental, next: &OsdMap) -> Option<Self> {
         let raised = |(osd, weight): (&OsdId, &u32)| base.weight(*osd) < ONE && base.weight(*osd) != *weight;
         if !inc.crush.is_empty() || !inc.fullmap.is_empty() || next.max_osd < base.max_osd || inc.new_weight.iter().any(raised) {
@@ -72,8 +72,8 @@ impl Touched {
         !crush.iter().any(|osd| has(&self.osds, *osd)) && !self.groups.contains(&pg)
     }
 
-    /// Whether CRUSH chooses as before for all groups that none of the fallen OSDs was chosen for. It does where each OSD that it meets and
-    /// takes is part of the answer.
+    /// Returns true if CRUSH chooses as before for all groups that none of the fallen OSDs was chosen for. It does
+    /// where each OSD that it meets and takes is part of the answer.
     fn leaves_others(&self, next: &OsdMap, pool: &Pool) -> bool {
         if !self.fallen.contains(&true) {
             return true;
@@ -82,7 +82,7 @@ impl Touched {
         rule.is_none_or(crush::Rule::emits_all_it_takes)
     }
 
-    /// What is still known of a pool's groups.
+    /// Returns what is still known of a pool's groups.
     fn carry(&self, pool: PoolId, slots: &Slots) -> Slots {
         let at = |seed: usize| PgId::new(pool, u32::try_from(seed).expect("a group below the bound of groups"));
         // What is not known would be found out by one map for both.
@@ -102,13 +102,13 @@ impl Touched {
     }
 }
 
-/// What of a pool decides where its groups are.
+/// Returns what of a pool decides where its groups are.
 fn places(p: &Pool) -> (u8, u8, u8, u32, u32, u64) {
     (p.type_, p.size, p.crush_rule, p.pg_num, p.pgp_num, p.flags & 1)
 }
 
 impl Incremental {
-    /// Whether every group of `base` stays where it is, in both sets.
+    /// Returns true if every group of `base` stays where it is, in both sets.
     fn keeps_placement(&self, base: &OsdMap) -> bool {
         let same_pool = |(id, new): (&i64, &crate::Pool)| base.pools.get(id).is_some_and(|old| places(old) == places(new));
         self.crush.is_empty()
@@ -129,7 +129,7 @@ impl Incremental {
     }
 }
 
-/// What is still known after the step `inc` from `base` to `next`.
+/// Returns what is still known after the step `inc` from `base` to `next`.
 pub(crate) fn after(base: &OsdMap, inc: &Incremental, next: &OsdMap) -> Placements {
     let Some(known) = base.placements.pools.get() else { return Placements::default() };
     if inc.keeps_placement(base) {

@@ -39,7 +39,7 @@ pub struct Incremental {
     pub fsid: Fsid,
     /// The epoch that it leads to.
     pub epoch: Epoch,
-    /// When it was made.
+    /// Time when it was made.
     pub modified: UTime,
     /// New [`crate::OsdMap::pool_max`]; -1 keeps it.
     pub new_pool_max: PoolId,
@@ -85,9 +85,9 @@ pub struct Incremental {
     pub new_removed_snaps: BTreeMap<PoolId, Intervals>,
     /// Snapshots that are gone from all OSDs now.
     pub new_purged_snaps: BTreeMap<PoolId, Intervals>,
-    /// When an OSD went up or down; zero keeps the time.
+    /// Time when an OSD went up or down; zero keeps the time.
     pub new_last_up_change: UTime,
-    /// When an OSD went in or out; zero keeps the time.
+    /// Time when an OSD went in or out; zero keeps the time.
     pub new_last_in_change: UTime,
     /// Heartbeat addresses on the cluster network of OSDs that come up.
     pub new_hb_back_up: BTreeMap<OsdId, EntityAddrVec>,

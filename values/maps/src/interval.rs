@@ -7,7 +7,7 @@ use types::{OsdId, PgId};
 /// operations that they have not begun, and clients send them again. Clients and OSDs judge by this one value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interval {
-    /// Where the group belongs, of those that are up.
+    /// Place where the group belongs, of those that are up.
     pub up: Vec<OsdId>,
     /// First choice for the primary; -1 if none.
     pub up_primary: OsdId,
@@ -57,8 +57,8 @@ impl Interval {
         })
     }
 
-    /// Whether the group is about to be merged: the pool shall have so few groups that this one goes, or takes another one in. It
-    /// does not serve meanwhile.
+    /// Returns true if the group is about to be merged: the pool shall have so few groups that this one goes, or takes
+    /// another one in. It does not serve meanwhile.
     pub fn is_premerge(&self) -> bool {
         self.pg_num_pending < self.pg_num
     }
@@ -68,7 +68,7 @@ impl Interval {
         self.acting.iter().copied().filter(|osd| *osd >= 0)
     }
 
-    /// Where the group belongs, without holes.
+    /// Returns where the group belongs, without holes.
     pub fn home(&self) -> impl Iterator<Item = OsdId> + '_ {
         self.up.iter().copied().filter(|osd| *osd >= 0)
     }

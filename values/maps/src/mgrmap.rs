@@ -30,7 +30,7 @@ denc::versioned!(ModuleOption, 1, 1 {
 pub struct ModuleInfo {
     /// Its name.
     pub name: String,
-    /// Whether its needs are met.
+    /// True if its needs are met.
     pub can_run: bool,
     /// Which are not.
     pub error_string: String,
@@ -60,11 +60,11 @@ denc::versioned!(StandbyInfo, 4, 1 { gid, name, old_modules, available_modules, 
 pub struct MgrMap {
     /// Which version.
     pub epoch: Epoch,
-    /// Where the active manager listens.
+    /// Place where the active manager listens.
     pub active_addrs: EntityAddrVec,
     /// Its session's global id; 0 is none.
     pub active_gid: u64,
-    /// Whether it serves already.
+    /// True if it serves already.
     pub available: bool,
     /// Its name.
     pub active_name: String,
@@ -76,7 +76,7 @@ pub struct MgrMap {
     pub services: BTreeMap<String, String>,
     /// Modules that the active manager has.
     pub available_modules: Vec<ModuleInfo>,
-    /// When the active manager changed.
+    /// Time when the active manager changed.
     pub active_change: UTime,
     /// Modules that are always on, by release.
     pub always_on_modules: BTreeMap<u32, BTreeSet<String>>,

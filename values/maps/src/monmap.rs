@@ -9,13 +9,13 @@ use types::{EntityAddrVec, Epoch, Fsid, UTime};
 pub struct MonInfo {
     /// Its name, without `mon.`.
     pub name: String,
-    /// Where it listens.
+    /// Place where it listens.
     pub public_addrs: EntityAddrVec,
     /// Clients prefer the lowest.
     pub priority: u16,
     /// How often clients choose it among equals.
     pub weight: u16,
-    /// Where it stands.
+    /// Place where it stands.
     pub crush_loc: BTreeMap<String, String>,
 }
 denc::versioned!(MonInfo, 5, 1 { name, public_addrs, priority, weight, crush_loc });
@@ -27,9 +27,9 @@ pub struct MonMap {
     pub fsid: Fsid,
     /// Which version. Clients waste three seconds on a map with epoch 0.
     pub epoch: Epoch,
-    /// When it changed last.
+    /// Time when it changed last.
     pub last_changed: UTime,
-    /// When the cluster was made.
+    /// Time when the cluster was made.
     pub created: UTime,
     /// Features that every monitor must have, for ever.
     pub persistent_features: u64,
@@ -47,7 +47,7 @@ pub struct MonMap {
     pub strategy: u8,
     /// Monitors that may not lead.
     pub disallowed_leaders: BTreeSet<String>,
-    /// Whether two sites and a tiebreaker form the cluster.
+    /// True if two sites and a tiebreaker form the cluster.
     pub stretch_mode_enabled: bool,
     /// Name of the tiebreaker.
     pub tiebreaker_mon: String,

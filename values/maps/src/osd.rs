@@ -61,9 +61,9 @@ pub struct OsdInfo {
     pub up_from: Epoch,
     /// Until when it surely was up as a primary.
     pub up_thru: Epoch,
-    /// When it went down last.
+    /// Time when it went down last.
     pub down_at: Epoch,
-    /// When its data was declared lost.
+    /// Time when its data was declared lost.
     pub lost_at: Epoch,
 }
 
@@ -96,7 +96,7 @@ impl Decode for OsdInfo {
 /// More about an OSD (`osd_xinfo_t` v4/c1).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct OsdXInfo {
-    /// When it went down last.
+    /// Time when it went down last.
     pub down_stamp: UTime,
     /// How likely a silence is just slowness, as a fraction of 2^32 - 1.
     pub laggy_probability: u32,
@@ -106,7 +106,7 @@ pub struct OsdXInfo {
     pub features: u64,
     /// Weight before it was marked out.
     pub old_weight: u32,
-    /// When its purged snapshots were checked last.
+    /// Time when its purged snapshots were checked last.
     pub last_purged_snaps_scrub: UTime,
     /// Epoch in which it was known to be dead, not just unreachable.
     pub dead_epoch: Epoch,

@@ -115,9 +115,9 @@ pub struct OsdMap {
     pub fsid: Fsid,
     /// Which version; 0 before the first.
     pub epoch: Epoch,
-    /// When the cluster was made.
+    /// Time when the cluster was made.
     pub created: UTime,
-    /// When this epoch was made.
+    /// Time when this epoch was made.
     pub modified: UTime,
     /// The pools.
     pub pools: BTreeMap<PoolId, Pool>,
@@ -155,9 +155,9 @@ pub struct OsdMap {
     pub new_removed_snaps: BTreeMap<PoolId, Intervals>,
     /// Snapshots that this epoch declares gone from all OSDs.
     pub new_purged_snaps: BTreeMap<PoolId, Intervals>,
-    /// When an OSD went up or down last.
+    /// Time when an OSD went up or down last.
     pub last_up_change: UTime,
-    /// When an OSD went in or out last.
+    /// Time when an OSD went in or out last.
     pub last_in_change: UTime,
     /// Addresses for heartbeats on the cluster network.
     pub hb_back_addrs: Vec<EntityAddrVec>,
@@ -233,17 +233,17 @@ impl OsdMap {
         usize::try_from(osd).ok().and_then(|n| self.osd_state.get(n)).copied().unwrap_or(0)
     }
 
-    /// Whether the OSD belongs to the cluster.
+    /// Returns true if the OSD belongs to the cluster.
     pub fn exists(&self, osd: OsdId) -> bool {
         self.state(osd) & state::EXISTS != 0
     }
 
-    /// Whether it runs.
+    /// Returns true if it runs.
     pub fn is_up(&self, osd: OsdId) -> bool {
         self.state(osd) & (state::EXISTS | state::UP) == state::EXISTS | state::UP
     }
 
-    /// Whether it is given data.
+    /// Returns true if it is given data.
     pub fn is_in(&self, osd: OsdId) -> bool {
         self.exists(osd) && self.weight(osd) != 0
     }
@@ -258,12 +258,12 @@ impl OsdMap {
         usize::try_from(osd).ok().and_then(|n| self.osd_primary_affinity.get(n)).copied().unwrap_or(crush::ONE)
     }
 
-    /// Where clients find an OSD.
+    /// Returns where clients find an OSD.
     pub fn osd_addr(&self, osd: OsdId) -> Option<&EntityAddrVec> {
         self.client_addrs.get(usize::try_from(osd).ok()?).filter(|_| self.exists(osd))
     }
 
-    /// Where other OSDs find an OSD.
+    /// Returns where other OSDs find an OSD.
     pub fn osd_cluster_addr(&self, osd: OsdId) -> Option<&EntityAddrVec> {
         self.cluster_addrs.get(usize::try_from(osd).ok()?).filter(|_| self.exists(osd))
     }
@@ -283,23 +283,23 @@ impl OsdMap {
         (0..).take(self.osd_state.len()).filter(|osd| self.exists(*osd))
     }
 
-    /// How many OSDs (exist, are up, are in).
+    /// Returns how many OSDs (exist, are up, are in).
     pub fn osd_counts(&self) -> (usize, usize, usize) {
         (self.osds().count(), self.osds().filter(|o| self.is_up(*o)).count(), self.osds().filter(|o| self.is_in(*o)).count())
     }
 
-    /// Whether a bit of [`flags`] is set.
+    /// Returns true if a bit of [`flags`] is set.
     pub fn has_flag(&self, flag: u32) -> bool {
         self.flags & flag != 0
     }
 
-    /// Whether anybody may do nothing.
+    /// Returns true if anybody may do nothing.
     pub fn has_blocklist(&self) -> bool {
         !self.blocklist.is_empty() || !self.range_blocklist.is_empty()
     }
 
-    /// Whether the client at this address may do nothing: its very instance is listed, or its whole IP (an entry with
-    /// port and nonce 0), or a range that its IP is in.
+    /// Returns true if the client at this address may do nothing: its very instance is listed, or its whole IP (an
+    /// entry with port and nonce 0), or a range that its IP is in.
     pub fn is_blocklisted(&self, addr: &EntityAddr) -> bool {
         if !self.has_blocklist() {
             return false;
@@ -315,7 +315,7 @@ impl OsdMap {
         self.blocklist.contains_key(&instance) || whole_ip.is_some_and(|a| self.blocklist.contains_key(&a))
     }
 
-    /// Whether a snapshot is removed or on its way out.
+    /// Returns true if a snapshot is removed or on its way out.
     pub fn in_removed_snaps_queue(&self, pool: PoolId, snap: u64) -> bool {
         self.removed_snaps_queue.get(&pool).is_some_and(|s| s.contains(snap))
     }
@@ -438,7 +438,8 @@ impl OsdMap {
         }
     }
 
-    /// What is seldom used is written only when it is: version 9 knows neither stretch mode nor ranges on the blocklist, version 10 no ranges.
+    /// Returns what is seldom used is written only when it is: version 9 knows neither stretch mode nor ranges on the
+    /// blocklist, version 10 no ranges.
     fn osd_part_version(&self) -> u8 {
         match (self.range_blocklist.is_empty(), self.stretch_mode) {
             (false, _) => 11,
@@ -564,7 +565,7 @@ pub(crate) fn crc_of_encoded(full: &Bytes) -> u32 {
     u32::from_le_bytes(*tail)
 }
 
-/// Where an OSD's facts stand in the map's lists. Steps that name others are refused before.
+/// Returns where an OSD's facts stand in the map's lists. Steps that name others are refused before.
 pub(crate) fn slot(osd: OsdId) -> usize {
     usize::try_from(osd).expect("an OSD below max_osd")
 }

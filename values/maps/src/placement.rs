@@ -13,7 +13,8 @@ impl OsdMap {
         self.placements = Placements::default();
     }
 
-    /// Who serves a group; computed at the first question, then remembered. Nobody serves groups that do not exist.
+    /// Returns who serves a group; computed at the first question, then remembered. Nobody serves groups that do not
+    /// exist.
     #[inline]
     pub fn placed(&self, pg: PgId) -> &UpActing {
         let pools = self.placements.pools.get_or_init(|| Arc::new(self.no_answers()));
@@ -26,7 +27,8 @@ impl OsdMap {
         }
     }
 
-    /// Whether this map came from the other one by steps that left every group where it was. It may be so although this says no.
+    /// Returns true if this map came from the other one by steps that left every group where it was. It may be so
+    /// although this says no.
     pub fn places_as(&self, other: &OsdMap) -> bool {
         match (self.placements.pools.get(), other.placements.pools.get()) {
             (Some(own), Some(others)) => Arc::ptr_eq(own, others),
@@ -43,18 +45,18 @@ impl OsdMap {
         self.pools.iter().map(|(id, pool)| (*id, empty_slots(pool))).collect()
     }
 
-    /// Who serves a group, without the cache.
+    /// Returns who serves a group, without the cache.
     pub fn compute_up_acting(&self, pg: PgId) -> UpActing {
         self.place_by(pg, self.crush_of(pg))
     }
 
-    /// What CRUSH says of a group; nothing for those that do not exist.
+    /// Returns what CRUSH says of a group; nothing for those that do not exist.
     fn crush_of(&self, pg: PgId) -> Vec<OsdId> {
         let pool = self.pools.get(&pg.pool).filter(|pool| pg.seed < pool.pg_num.min(MAX_GROUPS));
         pool.map_or_else(Vec::new, |pool| self.crush_osds(pg.pool, pool, pool.placement_seed(pg.pool, pg.seed)))
     }
 
-    /// Who serves a group for which CRUSH has chosen `up`.
+    /// Returns who serves a group for which CRUSH has chosen `up`.
     fn place_by(&self, pg: PgId, mut up: Vec<OsdId>) -> UpActing {
         let Some(pool) = self.pools.get(&pg.pool).filter(|pool| pg.seed < pool.pg_num.min(MAX_GROUPS)) else {
             return NOWHERE.clone();
@@ -74,7 +76,7 @@ impl OsdMap {
         UpActing { up, up_primary, acting, acting_primary }
     }
 
-    /// Where CRUSH puts a group, before exceptions and whether up or not. OSDs that do not exist are left out.
+    /// Returns where CRUSH puts a group, before exceptions and whether up or not. OSDs that do not exist are left out.
     pub fn raw_placement(&self, pg: PgId) -> Vec<OsdId> {
         match self.pools.get(&pg.pool) {
             Some(pool) => self.raw_osds(pg.pool, pool, pool.placement_seed(pg.pool, pg.seed)),
@@ -82,14 +84,15 @@ impl OsdMap {
         }
     }
 
-    /// Where a group belongs by CRUSH and the exceptions of `pg_upmap`, whether those OSDs are up or not.
+    /// Returns where a group belongs by CRUSH and the exceptions of `pg_upmap`, whether those OSDs are up or not.
     pub fn home(&self, pg: PgId) -> Vec<OsdId> {
         let mut osds = self.raw_placement(pg);
         self.apply_upmap(pg, &mut osds);
         osds
     }
 
-    /// Where a group belongs by CRUSH and the pairs of `pg_upmap_items` alone: as if no set were named for it as a whole.
+    /// Returns where a group belongs by CRUSH and the pairs of `pg_upmap_items` alone: as if no set were named for it
+    /// as a whole.
     pub fn home_by_pairs(&self, pg: PgId) -> Vec<OsdId> {
         let mut osds = self.raw_placement(pg);
         self.apply_pairs(pg, &mut osds);
@@ -131,7 +134,7 @@ impl OsdMap {
         self.close_or_mark(pool, osds, |osd| self.is_up(osd));
     }
 
-    /// Whether an exception may not lead to `osd`, because it is marked out.
+    /// Returns true if an exception may not lead to `osd`, because it is marked out.
     fn is_out_target(&self, osd: OsdId) -> bool {
         osd != NONE && usize::try_from(osd).is_ok_and(|n| self.osd_weight.get(n) == Some(&0))
     }
@@ -174,7 +177,7 @@ impl OsdMap {
         }
     }
 
-    /// Who acts instead, and who leads instead; empty and [`NO_OSD`] if nobody.
+    /// Returns who acts instead, and who leads instead; empty and [`NO_OSD`] if nobody.
     fn temp_osds(&self, pool: &Pool, pg: PgId) -> (Vec<OsdId>, OsdId) {
         let mut osds = self.pg_temp.get(&pg).cloned().unwrap_or_default();
         self.keep_up_only(pool, &mut osds);

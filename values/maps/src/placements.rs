@@ -11,7 +11,7 @@ pub const NO_OSD: OsdId = -1;
 /// Who serves a group. Positions matter in erasure-coded pools: [`crush::NONE`] is a hole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpActing {
-    /// Where the group belongs, of those that are up.
+    /// Place where the group belongs, of those that are up.
     pub up: Vec<OsdId>,
     /// First choice for the primary; [`NO_OSD`] if none.
     pub up_primary: OsdId,

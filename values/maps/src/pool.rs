@@ -177,7 +177,7 @@ pub mod opts {
 pub struct PoolSnap {
     /// Its number.
     pub snapid: SnapId,
-    /// When it was made.
+    /// Time when it was made.
     pub stamp: UTime,
     /// Its name.
     pub name: String,
@@ -275,9 +275,9 @@ pub struct Pool {
     pub tier_of: PoolId,
     /// [`cache_mode`].
     pub cache_mode: u8,
-    /// Where reads go; -1 is here.
+    /// Place where reads go; -1 is here.
     pub read_tier: PoolId,
-    /// Where writes go; -1 is here.
+    /// Place where writes go; -1 is here.
     pub write_tier: PoolId,
     /// Free-form settings (historic).
     pub properties: BTreeMap<String, String>,
@@ -327,13 +327,13 @@ pub struct Pool {
     pub last_force_op_resend_prenautilus: Epoch,
     /// What it is used for: application → key → value.
     pub application_metadata: BTreeMap<String, BTreeMap<String, String>>,
-    /// When it was made.
+    /// Time when it was made.
     pub create_time: UTime,
-    /// Where `pg_num` goes.
+    /// Place where `pg_num` goes.
     pub pg_num_target: u32,
-    /// Where `pgp_num` goes.
+    /// Place where `pgp_num` goes.
     pub pgp_num_target: u32,
-    /// Where `pg_num` goes in the next step.
+    /// Place where `pg_num` goes in the next step.
     pub pg_num_pending: u32,
     /// Epoch at which clients send again.
     pub last_force_op_resend: Epoch,
@@ -352,7 +352,7 @@ pub struct Pool {
 }
 
 impl Default for Pool {
-    /// What `pg_pool_t` is before anything is set.
+    /// Returns what `pg_pool_t` is before anything is set.
     fn default() -> Self {
         Self {
             type_: 0,
@@ -421,17 +421,17 @@ fn mask(n: u32) -> u32 {
 }
 
 impl Pool {
-    /// Whether shards have fixed positions.
+    /// Returns true if shards have fixed positions.
     pub fn is_erasure(&self) -> bool {
         self.type_ == pool_type::ERASURE
     }
 
-    /// Whether the sets close up when an OSD is missing (replicated), or leave a hole.
+    /// Returns true if the sets close up when an OSD is missing (replicated), or leave a hole.
     pub fn can_shift_osds(&self) -> bool {
         self.type_ == pool_type::REPLICATED
     }
 
-    /// Whether a bit of [`pool_flags`] is set.
+    /// Returns true if a bit of [`pool_flags`] is set.
     pub fn has_flag(&self, flag: u64) -> bool {
         self.flags & flag != 0
     }
@@ -441,7 +441,7 @@ impl Pool {
         stable_mod(hash, self.pg_num, mask(self.pg_num))
     }
 
-    /// What the group `seed` (folded or not) of pool `id` is placed by.
+    /// Returns what the group `seed` (folded or not) of pool `id` is placed by.
     pub fn placement_seed(&self, id: PoolId, seed: u32) -> u32 {
         let folded = stable_mod(seed, self.pgp_num, mask(self.pgp_num));
         let id = denc::low32(id.cast_unsigned());
@@ -453,12 +453,12 @@ impl Pool {
         self.snaps.values().find(|s| s.name == name)
     }
 
-    /// Whether the monitor makes this pool's snapshots.
+    /// Returns true if the monitor makes this pool's snapshots.
     pub fn is_pool_snaps_mode(&self) -> bool {
         self.has_flag(pool_flags::POOL_SNAPS)
     }
 
-    /// Whether clients make this pool's snapshots.
+    /// Returns true if clients make this pool's snapshots.
     pub fn is_unmanaged_snaps_mode(&self) -> bool {
         self.has_flag(pool_flags::SELFMANAGED_SNAPS)
     }

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 use types::{EntityAddr, EntityAddrVec, Fsid, UTime};
 
-/// What a tool prints about encoded bytes; `None` if it is not installed.
+/// Returns what a tool prints about encoded bytes; `None` if it is not installed.
 fn ask(tool: &str, bytes: &[u8], before: &[&str], after: &[&str]) -> Option<String> {
     let file = tempfile::NamedTempFile::new().expect("a temporary file");
     std::fs::write(file.path(), bytes).expect("the bytes");

@@ -172,22 +172,23 @@ codes! {
     COPY_READ = 0x12f0 "copy-read";
 }
 
-/// Whether the code says that the operation reads the object. For [`CALL`] the method decides.
+/// Returns true if the code says that the operation reads the object. For [`CALL`] the method decides.
 pub const fn reads(code: u16) -> bool {
     code & 0x1000 != 0 && code != CALL
 }
 
-/// Whether the code says that the operation changes the object. For [`CALL`] the method decides.
+/// Returns true if the code says that the operation changes the object. For [`CALL`] the method decides.
 pub const fn writes(code: u16) -> bool {
     code & 0x2000 != 0
 }
 
-/// Whether the operation is one of cache tiers' own, which say of themselves neither that they read nor that they write.
+/// Returns true if the operation is one of cache tiers' own, which say of themselves neither that they read nor that
+/// they write.
 pub const fn of_cache(code: u16) -> bool {
     code & 0xf000 == 0x8000
 }
 
-/// Whether the operation addresses a placement group instead of an object.
+/// Returns true if the operation addresses a placement group instead of an object.
 pub const fn is_pg_op(code: u16) -> bool {
     code & 0x0f00 == 0x0500
 }

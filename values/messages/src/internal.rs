@@ -16,7 +16,7 @@ pub struct OsdBoot {
     pub osd: OsdId,
     /// The store's own identity: another store under the same number is refused.
     pub uuid: [u8; 16],
-    /// Where clients reach it.
+    /// Place where clients reach it.
     pub addrs: EntityAddrVec,
     /// Size of the store.
     pub total_bytes: u64,
@@ -24,7 +24,7 @@ pub struct OsdBoot {
     pub metadata: BTreeMap<String, String>,
     /// Newest OSD map it has.
     pub newest_map: Epoch,
-    /// Where other OSDs reach it; empty: where clients do.
+    /// Place where other OSDs reach it; empty: where clients do.
     pub cluster_addrs: EntityAddrVec,
 }
 message!(OsdBoot = 0x4e01 v 2 from 1 / 1 {
@@ -62,11 +62,11 @@ pub struct PgReport {
     pub log_size: u32,
     /// Version that the last scrub saw.
     pub last_scrub: EVersion,
-    /// When it ended.
+    /// Time when it ended.
     pub last_scrub_stamp: UTime,
     /// Version that the last deep scrub saw.
     pub last_deep_scrub: EVersion,
-    /// When it ended.
+    /// Time when it ended.
     pub last_deep_scrub_stamp: UTime,
     /// Epoch in which the group was created.
     pub created: Epoch,
@@ -76,9 +76,9 @@ pub struct PgReport {
     pub snap_trimq_len: u32,
     /// Removed snapshots that are trimmed here: first and count.
     pub purged_snaps: Vec<(u64, u64)>,
-    /// When the state last changed.
+    /// Time when the state last changed.
     pub last_change: UTime,
-    /// When the group was last active.
+    /// Time when the group was last active.
     pub last_active: UTime,
     /// Epoch up to which the group is known to have been clean: nobody needs older maps for it.
     pub last_epoch_clean: Epoch,
@@ -191,9 +191,9 @@ pub struct ServiceKey {
     pub secret_id: u64,
     /// AES-128 key.
     pub key: [u8; 16],
-    /// When it was made.
+    /// Time when it was made.
     pub created: UTime,
-    /// When tickets under it end.
+    /// Time when tickets under it end.
     pub expires: UTime,
 }
 denc::plain!(ServiceKey { secret_id, key, created, expires });
@@ -278,12 +278,12 @@ pub struct Beat {
     pub osd: OsdId,
     /// Its OSD map.
     pub epoch: Epoch,
-    /// When it was asked, by the asker's own clock in nanoseconds. The answer brings it back.
+    /// Time when it was asked, by the asker's own clock in nanoseconds. The answer brings it back.
     pub stamp: u64,
     /// How long the asker wants to rely on the other one in groups that it leads, in milliseconds (`cores/pg/src/lease.rs`). The answer
     /// brings it back and is the promise.
     pub lease: u32,
-    /// Whether this is an answer.
+    /// True if this is an answer.
     pub answer: bool,
 }
 message!(Beat = 0x4e13 v 2 / 2 { fsid, osd, epoch, stamp, lease, answer });

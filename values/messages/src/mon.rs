@@ -38,7 +38,7 @@ impl SubscribeItem {
     /// Flag of a subscription that ends with its first answer.
     pub const ONCE: u8 = 1;
 
-    /// Whether the subscription ends with its first answer.
+    /// Returns true if the subscription ends with its first answer.
     pub fn once(&self) -> bool {
         self.flags & Self::ONCE != 0
     }
@@ -337,7 +337,7 @@ pub struct GetPoolStatsReply {
     pub fsid: Fsid,
     /// By pool name.
     pub pools: BTreeMap<String, PoolStat>,
-    /// Whether OSDs report usage by pool (always true here).
+    /// True if OSDs report usage by pool (always true here).
     pub per_pool: bool,
 }
 message!(GetPoolStatsReply = 59 v 2 / 1 paxos { fsid, pools, per_pool });
@@ -524,7 +524,7 @@ pub struct LogEntry {
     pub rank: EntityNum,
     /// Its addresses.
     pub addrs: EntityAddrVec,
-    /// When.
+    /// Time.
     pub stamp: UTime,
     /// Counts the writer's entries.
     pub seq: u64,

@@ -67,7 +67,7 @@ denc::plain!(OmapGetKeys { start_after, max });
 pub struct OmapKeys {
     /// Keys in order.
     pub keys: Vec<Bytes>,
-    /// Whether there are more.
+    /// True if there are more.
     pub more: bool,
 }
 denc::plain!(OmapKeys { keys, more });
@@ -89,7 +89,7 @@ denc::plain!(OmapGetVals { start_after, max, prefix });
 pub struct OmapVals {
     /// Pairs in key order.
     pub pairs: Pairs,
-    /// Whether there are more.
+    /// True if there are more.
     pub more: bool,
 }
 denc::plain!(OmapVals { pairs, more });
@@ -238,7 +238,7 @@ impl Encode for ListEntry {
 /// Output of PGNLS (`pg_nls_response_t`, v1/c1). The input is a lone [`HObject`], the cursor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListPage {
-    /// Where to go on.
+    /// Place to go on.
     pub next: HObject,
     /// Objects.
     pub entries: Vec<ListEntry>,
@@ -248,7 +248,7 @@ denc::versioned!(ListPage, 1, 1 { next, entries });
 /// Output of PGLS (`pg_ls_response_t`): the listing without namespaces. Entries are name and locator key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OldListPage {
-    /// Where to go on.
+    /// Place to go on.
     pub next: HObject,
     /// Name and key.
     pub entries: Vec<(Bytes, Bytes)>,
@@ -350,7 +350,7 @@ pub struct SnapContext {
 denc::plain!(SnapContext { seq, snaps });
 
 impl SnapContext {
-    /// Whether the snapshots descend and none is newer than the sequence number.
+    /// Returns true if the snapshots descend and none is newer than the sequence number.
     pub fn is_valid(&self) -> bool {
         self.snaps.first().is_none_or(|newest| *newest <= self.seq && *newest != 0)
             && self.snaps.windows(2).all(|pair| pair[0] > pair[1] && pair[1] != 0)

@@ -65,7 +65,7 @@ pub enum OpArgs {
     },
     /// ROLLBACK.
     Snap {
-        /// Where to.
+        /// Place to.
         snap: SnapId,
     },
     /// WATCH.
@@ -430,7 +430,7 @@ impl OsdOp {
         m
     }
 
-    /// Whether the message's flags say that it may write. Class methods may write without it.
+    /// Returns true if the message's flags say that it may write. Class methods may write without it.
     pub fn may_write(&self) -> bool {
         self.flags & flags::WRITE != 0
     }
@@ -537,7 +537,7 @@ pub struct OsdOpReply {
     pub ops: Vec<OpResult>,
     /// As in the request.
     pub retry: i32,
-    /// Where the write stands in the group's history; zero for reads.
+    /// Place where the write stands in the group's history; zero for reads.
     pub replay_version: EVersion,
     /// The object's version as users see it.
     pub user_version: u64,
@@ -549,7 +549,8 @@ impl OsdOpReply {
     /// Header version of the layout written.
     pub const VERSION: u16 = 8;
 
-    /// What clients from before user versions read: the replay version, with the user version in it if there is one.
+    /// Returns what clients from before user versions read: the replay version, with the user version in it if there
+    /// is one.
     fn old_version(&self) -> EVersion {
         let version = if self.user_version != 0 { self.user_version } else { self.replay_version.version };
         EVersion { version, epoch: self.replay_version.epoch }

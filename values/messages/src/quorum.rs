@@ -139,11 +139,11 @@ pub struct MonHello {
     pub name: String,
     /// Number of its store in the log's membership.
     pub voter: u64,
-    /// Where clients and monitors reach it.
+    /// Place where clients and monitors reach it.
     pub addrs: EntityAddrVec,
     /// Name of its manager, without `mgr.`.
     pub mgr_name: String,
-    /// Where that is reached.
+    /// Place where that is reached.
     pub mgr_addrs: EntityAddrVec,
     /// What `mon metadata` prints.
     pub metadata: BTreeMap<String, String>,

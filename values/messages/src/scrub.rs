@@ -225,11 +225,11 @@ pub struct Info {
     pub user_version: u64,
     /// Bytes.
     pub size: u64,
-    /// When clients say they changed it last.
+    /// Time when clients say they changed it last.
     pub mtime: UTime,
     /// Number of the last ordered truncation.
     pub truncate_seq: u32,
-    /// Where that cut.
+    /// Place where that cut.
     pub truncate_size: u64,
     /// Bits of [`info_flag`].
     pub flags: u32,

@@ -194,7 +194,7 @@ pub struct PoolStat {
     pub acting: i32,
     /// Space on all stores.
     pub store: StoreStatfs,
-    /// How many stores reported.
+    /// Number of stores reported.
     pub num_store_stats: u32,
 }
 denc::versioned!(PoolStat, 7, 5 { stats, log_size, ondisk_log_size, up, acting, store, num_store_stats });

@@ -38,8 +38,8 @@ struct Tally {
     wrong: Vec<String>,
 }
 
-/// Whether two replies that say -ENOENT differ in nothing but the version for very old clients: Ceph puts the group's
-/// last version there, which no client of a supported release looks at.
+/// Returns true if two replies that say -ENOENT differ in nothing but the version for very old clients: Ceph puts the
+/// group's last version there, which no client of a supported release looks at.
 fn differ_in_group_version(a: &Message, b: &Message) -> bool {
     let reply = OsdOpReply::decode(a).expect("decoded before");
     let at = 4 + reply.oid.len() + 17 + 8 + 4;

@@ -291,7 +291,7 @@ mod tests {
     use super::*;
     use serde_json::Value;
 
-    /// What `ceph config assimilate-conf` gives back of a file of which it takes nothing.
+    /// Returns what `ceph config assimilate-conf` gives back of a file of which it takes nothing.
     fn printed(sections: &Sections) -> String {
         let mut out = String::new();
         for (heading, values) in sections {

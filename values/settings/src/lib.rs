@@ -28,9 +28,9 @@ pub struct Setting {
     pub kind: Kind,
     /// `basic`, `advanced` or `dev`.
     pub level: &'static str,
-    /// Whether a change counts at once.
+    /// True if a change counts at once.
     pub live: bool,
-    /// Whether it says where the cluster is, so that it cannot be stored in it.
+    /// True if it says where the cluster is, so that it cannot be stored in it.
     pub fixed: bool,
     /// Default.
     pub default: &'static str,
@@ -90,7 +90,7 @@ pub fn find(name: &str) -> Option<&'static Setting> {
     all().get(at)
 }
 
-/// How an option's name is spelled here: blanks and dashes are underscores.
+/// Returns how an option's name is spelled here: blanks and dashes are underscores.
 pub fn normalize(name: &str) -> String {
     name.trim().replace([' ', '-'], "_")
 }

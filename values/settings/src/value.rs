@@ -157,7 +157,7 @@ fn address(text: &str) -> bool {
     place.is_empty() || is_place && nonce.parse::<u32>().is_ok()
 }
 
-/// Whether a number is inside of bounds, of which an empty one is none.
+/// Returns whether a number is inside of bounds, of which an empty one is none.
 pub(crate) fn within(value: &str, min: &str, max: &str) -> Result<(), Wrong> {
     let Ok(x) = value.parse::<f64>() else { return Ok(()) };
     let (low, high) = (min.parse::<f64>(), max.parse::<f64>());
@@ -170,7 +170,7 @@ pub(crate) fn within(value: &str, min: &str, max: &str) -> Result<(), Wrong> {
     }
 }
 
-/// Whether a value is one of the permitted ones, of which none means all.
+/// Returns whether a value is one of the permitted ones, of which none means all.
 pub(crate) fn permitted(value: &str, choices: &str) -> Result<(), Wrong> {
     if choices.is_empty() || choices.split(' ').any(|choice| choice == value) {
         return Ok(());

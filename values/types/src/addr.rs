@@ -41,12 +41,12 @@ impl EntityAddr {
         Self { kind: AddrType::Msgr2, nonce, addr: Some(addr) }
     }
 
-    /// Whether both name the same IP, port and nonce, whatever the protocol.
+    /// Returns true if both name the same IP, port and nonce, whatever the protocol.
     pub fn same_instance(&self, other: &Self) -> bool {
         self.nonce == other.nonce && self.addr == other.addr
     }
 
-    /// Whether a range has an address of the same family in it, whatever its port.
+    /// Returns true if a range has an address of the same family in it, whatever its port.
     pub fn range_contains(&self, other: &Self) -> bool {
         let (Some(net), Some(addr)) = (self.addr, other.addr) else { return false };
         match (net.ip(), addr.ip()) {

@@ -17,7 +17,7 @@ macro_rules! errnos {
                 match self.0 { $($value => Some(stringify!($name)),)* _ => None }
             }
 
-            /// What it means, in words.
+            /// Returns what it means, in words.
             pub fn text(self) -> &'static str {
                 match self.0 { $($value => $text,)* _ => "unknown error" }
             }

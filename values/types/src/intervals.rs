@@ -22,7 +22,7 @@ impl Intervals {
         set
     }
 
-    /// Whether nothing is in it.
+    /// Returns true if nothing is in it.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -37,7 +37,7 @@ impl Intervals {
         self.0.iter().map(|(s, e)| (*s, e - s))
     }
 
-    /// How many numbers are in it.
+    /// Returns how many numbers are in it.
     pub fn total(&self) -> u64 {
         self.0.iter().map(|(s, e)| e - s).sum()
     }
@@ -47,7 +47,7 @@ impl Intervals {
         self.0.keys().next().copied()
     }
 
-    /// Whether `n` is in it.
+    /// Returns true if `n` is in it.
     pub fn contains(&self, n: u64) -> bool {
         self.0.range(..=n).next_back().is_some_and(|(_, end)| n < *end)
     }
@@ -104,7 +104,7 @@ impl Intervals {
         other.ranges().for_each(|range| self.remove_range(range));
     }
 
-    /// What is in both.
+    /// Returns what is in both.
     pub fn intersection(&self, other: &Self) -> Self {
         let mut outside = self.clone();
         outside.subtract(other);

@@ -85,7 +85,7 @@ impl Level {
     /// That of clusters whose programs knew no levels.
     pub const FIRST: Level = Level(1);
 
-    /// Whether that may be said and written.
+    /// Returns true if that may be said and written.
     pub const fn has(self, feature: Feature) -> bool {
         self.0 >= feature.level().0
     }
@@ -124,7 +124,7 @@ impl Levels {
     /// The name under which a daemon tells the commit that its program is built of: 40 hexadecimal digits.
     pub const COMMIT: &str = "nacre_commit";
 
-    /// Whether a program that has these can be part of a cluster at that level.
+    /// Returns true if a program that has these can be part of a cluster at that level.
     pub fn can_run(self, level: Level) -> bool {
         self.oldest <= level && level <= self.newest
     }
@@ -139,7 +139,8 @@ impl Levels {
         text.and_then(|text| text.parse().ok()).map_or(Level::FIRST, Level)
     }
 
-    /// Why a program that has these cannot be part of a cluster at that level, in a sentence; nothing if it can.
+    /// Returns why a program that has these cannot be part of a cluster at that level, in a sentence; nothing if it
+    /// can.
     pub fn refusal(self, level: Level) -> Option<String> {
         match self.can_run(level) {
             true => None,

@@ -107,7 +107,7 @@ impl HObject {
         }
     }
 
-    /// Where a scan of all objects of `pool` whose reversed hash is at least that of `hash` starts.
+    /// Returns where a scan of all objects of `pool` whose reversed hash is at least that of `hash` starts.
     pub fn start_of_hash(pool: PoolId, hash: u32) -> Self {
         Self { pool, hash, ..Self::min() }
     }
@@ -117,7 +117,7 @@ impl HObject {
         Self { snap, ..self.clone() }
     }
 
-    /// Whether this names the object itself, not a clone.
+    /// Returns true if this names the object itself, not a clone.
     pub fn is_head(&self) -> bool {
         self.snap == SnapId::HEAD
     }
@@ -127,7 +127,7 @@ impl HObject {
         self.hash.reverse_bits()
     }
 
-    /// What is hashed: the key, or the name.
+    /// Returns what is hashed: the key, or the name.
     pub fn effective_key(&self) -> &Bytes {
         if self.key.is_empty() { &self.name } else { &self.key }
     }

@@ -43,7 +43,7 @@ impl ObjectId {
         Self { object: self.object.clone(), generation, ..*self }
     }
 
-    /// Whether this names the whole object as it is.
+    /// Returns true if this names the whole object as it is.
     pub fn is_whole(&self) -> bool {
         self.shard == ShardId::NONE && self.generation == CURRENT
     }

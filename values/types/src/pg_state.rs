@@ -91,23 +91,23 @@ impl PgState {
     /// Nothing is known.
     pub const UNKNOWN: PgState = PgState(0);
 
-    /// What is true of either.
+    /// Returns what is true of either.
     #[must_use]
     pub const fn with(self, other: PgState) -> Self {
         PgState(self.0 | other.0)
     }
 
-    /// Whether all of `other` is true.
+    /// Returns true if all of `other` is true.
     pub const fn has(self, other: PgState) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Whether any of `other` is true.
+    /// Returns true if any of `other` is true.
     pub const fn any(self, other: PgState) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// Whether nothing is known.
+    /// Returns true if nothing is known.
     pub const fn is_unknown(self) -> bool {
         self.0 == 0
     }
@@ -118,7 +118,7 @@ impl PgState {
         known.or_else(|| (word == "unknown").then_some(Self::UNKNOWN))
     }
 
-    /// Whether the state's text contains this word.
+    /// Returns true if the state's text contains this word.
     pub fn has_word(self, word: &str) -> bool {
         Self::of_word(word).is_some_and(|state| if state.is_unknown() { self.is_unknown() } else { self.has(state) })
     }

@@ -66,7 +66,7 @@ impl Rope {
         self.len
     }
 
-    /// Whether there are no bytes.
+    /// Returns true if there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -103,7 +103,7 @@ impl Rope {
         Self { checksum: Some(checksum), ..self }
     }
 
-    /// What [`Self::with_checksum`] said.
+    /// Returns what [`Self::with_checksum`] said.
     pub fn checksum(&self) -> Option<u32> {
         self.checksum
     }
@@ -113,7 +113,7 @@ impl Rope {
         Self { block_sums, ..self }
     }
 
-    /// What [`Self::with_block_sums`] said.
+    /// Returns what [`Self::with_block_sums`] said.
     pub fn block_sums(&self) -> &BlockSums {
         &self.block_sums
     }

@@ -27,7 +27,7 @@ impl UTime {
         u64::from(self.sec) * 1_000_000_000 + u64::from(self.nsec)
     }
 
-    /// Whether this is the moment zero.
+    /// Returns true if this is the moment zero.
     pub fn is_zero(self) -> bool {
         self == Self::ZERO
     }

@@ -35,7 +35,7 @@ pub(super) fn set_op_features(call: &mut Call<'_>, value: u64, mask: u64) -> Res
     Ok(())
 }
 
-/// Whether an id is one that clients make: letters and digits.
+/// Returns true if an id is one that clients make: letters and digits.
 pub(super) fn is_valid_id(id: &[u8]) -> bool {
     !id.is_empty() && id.iter().all(u8::is_ascii_alphanumeric)
 }

@@ -25,7 +25,7 @@ enum Header {
     Features(u64),
     /// Format 1.
     Old {
-        /// Whether it says that the image migrates.
+        /// True if it says that the image migrates.
         migrating: bool,
     },
 }

@@ -29,7 +29,7 @@ const HEADER: usize = 18;
 /// From the end of the bits to the first checksum of a block: length of the footer, checksum of the header, their number.
 const FOOTER_HEAD: usize = 12;
 
-/// Where an object's bits are: byte, and shift in it.
+/// Returns where an object's bits are: byte, and shift in it.
 fn place(index: u64) -> (usize, u32) {
     ((index / 4) as usize, (3 - (index % 4) as u32) * 2)
 }

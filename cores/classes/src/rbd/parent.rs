@@ -30,7 +30,7 @@ fn parent_of(call: &Call<'_>) -> Result<Parent, Fail> {
     Ok(load(call, b"parent")?.unwrap_or_default())
 }
 
-/// Whether the image can have a parent at all; if not, questions for it have empty answers.
+/// Returns whether the image can have a parent at all; if not, questions for it have empty answers.
 fn layered(call: &Call<'_>) -> Result<bool, Fail> {
     match require_feature(call, feature::LAYERING) {
         Ok(()) => Ok(true),

@@ -46,7 +46,7 @@ pub(super) fn write(call: &mut Call<'_>, key: Bytes, mut snap: Snapshot) -> Resu
     Ok(())
 }
 
-/// Whether a snapshot has a parent.
+/// Returns true if a snapshot has a parent.
 pub(super) fn has_parent(snap: &Snapshot) -> bool {
     snap.parent.spec.pool != -1 || snap.parent_overlap.is_some()
 }

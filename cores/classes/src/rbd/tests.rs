@@ -214,7 +214,7 @@ fn a_directory_leads_both_ways() {
     assert_eq!(done(&mut bench, "dir_state_assert", &input!(1u8)), Ok(()));
 }
 
-/// What `object_map_load` says: number of objects and their states.
+/// Returns what `object_map_load` says: number of objects and their states.
 fn states(bench: &mut Bench) -> Vec<u8> {
     let output = bench.call("rbd", "object_map_load", b"").expect("read");
     let count = u64::from_bytes(&output[10..18]).expect("a number");

@@ -179,7 +179,7 @@ impl World {
         child
     }
 
-    /// What an image holds, as its head or a snapshot sees it.
+    /// Returns what an image holds, as its head or a snapshot sees it.
     pub(crate) fn content(&self, image: &Image, snap: u64) -> Vec<u8> {
         let size = image.snaps.iter().find(|s| s.0 == snap).map_or(image.size, |s| s.1);
         let mut all = vec![0; size as usize];
@@ -205,7 +205,7 @@ impl World {
         all
     }
 
-    /// What the head and all snapshots hold.
+    /// Returns what the head and all snapshots hold.
     pub(crate) fn contents(&self, image: &Image) -> Vec<Vec<u8>> {
         image.snaps.iter().map(|s| s.0).chain([HEAD]).map(|snap| self.content(image, snap)).collect()
     }
@@ -227,7 +227,7 @@ impl World {
         }
     }
 
-    /// How many clones the snapshots of an image have.
+    /// Returns how many clones the snapshots of an image have.
     pub(crate) fn clones(&mut self, image: &Image) -> usize {
         let count = |world: &mut Self, snap: u64| {
             let out = world.try_client(&image.header(), vec![Op::call("rbd", "children_list", &snap.to_bytes())], none());
@@ -276,12 +276,12 @@ impl World {
         target
     }
 
-    /// Whether an image's header says that it moves.
+    /// Returns true if an image's header says that it moves.
     pub(crate) fn is_moving(&mut self, image: &Image) -> bool {
         self.try_client(&image.header(), vec![Op::call("rbd", "migration_get", b"")], none()).result == 0
     }
 
-    /// Whether an image's name leads to it.
+    /// Returns true if an image's name leads to it.
     pub(crate) fn has_name(&self, image: &Image) -> bool {
         let object = self.objects.get(&image.key(&format!("rbd_id.{}", image.name)));
         object.and_then(|o| o.head.as_ref()).is_some_and(|data| data.bytes == bytes(&image.id).to_bytes())

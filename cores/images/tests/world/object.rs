@@ -28,7 +28,7 @@ impl Object {
         self.head.is_some() || !self.clones.is_empty()
     }
 
-    /// What a snapshot or the head sees.
+    /// Returns what a snapshot or the head sees.
     pub(crate) fn at(&self, snap: u64) -> Option<&Data> {
         if snap >= SnapId::HEAD.0 || snap > self.seq {
             return self.head.as_ref();

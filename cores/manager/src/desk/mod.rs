@@ -104,14 +104,14 @@ pub enum Plan {
     Add {
         /// The interval.
         interval: String,
-        /// When it begins to count.
+        /// Time when it begins to count.
         start: Option<String>,
     },
     /// The end of one, or of all.
     Remove {
         /// The interval.
         interval: Option<String>,
-        /// When it begins to count.
+        /// Time when it begins to count.
         start: Option<String>,
     },
     /// A list of all.
@@ -147,7 +147,7 @@ pub struct Desk(Rc<Inner>);
 
 struct Inner {
     io: Io,
-    /// Whether what was ordered before this start is known.
+    /// True if what was ordered before this start is known.
     ready: Cell<bool>,
     tasks: RefCell<Tasks>,
     purges: RefCell<Schedules>,
@@ -164,7 +164,7 @@ struct Inner {
     keys: RefCell<Arc<BTreeMap<String, Bytes>>>,
 }
 
-/// What failed at an image, as the refusal of an order.
+/// Returns what failed at an image, as the refusal of an order.
 fn refused(fail: Fail) -> Refusal {
     Refusal::new(fail.errno, fail.to_string())
 }

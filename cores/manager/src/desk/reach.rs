@@ -155,7 +155,7 @@ impl Within {
         self.allows_at(map, &op.locator, need)
     }
 
-    /// Whether snapshots of a pool may be numbered, and their numbers given back.
+    /// Returns true if snapshots of a pool may be numbered, and their numbers given back.
     fn may_number(&self, map: &OsdMap, pool: PoolId) -> bool {
         match self {
             Self::All => true,
@@ -204,7 +204,7 @@ mod tests {
         Request::Op(OpRequest { locator, oid: Bytes::from_static(b"rbd_header.1"), ops: vec![op], flags, ..OpRequest::default() })
     }
 
-    /// What work may ask for in a place.
+    /// Returns what work may ask for in a place.
     fn asked(pool: PoolId, nspace: &str) -> Vec<(&'static str, Request)> {
         let at = || at(pool, nspace);
         let name = || Bytes::from_static(b"rbd_header.1");

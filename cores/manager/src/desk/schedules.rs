@@ -382,7 +382,7 @@ fn start_due(desk: &Desk, kind: Kind) {
     }
 }
 
-/// Who set the schedule that counts for a target.
+/// Returns who set the schedule that counts for a target.
 fn by(desk: &Desk, kind: Kind, target: &Target) -> By {
     let all = desk.schedules(kind).borrow();
     let Some((level, _)) = all.around(target) else { return By::Nobody };

@@ -48,7 +48,7 @@ impl Action {
         ACTIONS.into_iter().find(|a| a.text() == text)
     }
 
-    /// What Ceph's library says when this work fails.
+    /// Returns what Ceph's library says when this work fails.
     fn failed(self) -> &'static str {
         match self {
             Self::Flatten => "error flattening image",
@@ -175,7 +175,7 @@ impl Task {
         format!("[errno {errno}] {kind} ({context}: {what})")
     }
 
-    /// What those hear who follow its progress.
+    /// Returns what those hear who follow its progress.
     pub(super) fn about(&self) -> About {
         let mut refs = self.refs.to_json();
         refs["origin"] = json!("rbd_support");

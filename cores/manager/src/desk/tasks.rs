@@ -46,7 +46,7 @@ impl Tasks {
         self.waiting.values().find(|t| t.id == id)
     }
 
-    /// Whether tasks of a pool wait.
+    /// Returns true if tasks of a pool wait.
     fn wait_in(&self, pool: &str) -> bool {
         self.waiting.values().any(|t| t.refs.pool == pool)
     }
@@ -57,7 +57,7 @@ impl Tasks {
         here.find(|t| !t.cancelled && t.again.is_none_or(|again| again <= now))
     }
 
-    /// How many tasks wait in a pool and namespace.
+    /// Returns how many tasks wait in a pool and namespace.
     fn count(&self, pool: &str, nspace: &str) -> usize {
         self.waiting.values().filter(|t| t.refs.pool == pool && t.refs.nspace == nspace).count()
     }
@@ -87,7 +87,7 @@ impl Tasks {
         self.waiting.values().map(Task::note).collect()
     }
 
-    /// How far running tasks are, from 0 to 1, by their ids.
+    /// Returns how far running tasks are, from 0 to 1, by their ids.
     pub(super) fn shares(&self) -> impl Iterator<Item = (&str, f64)> {
         self.waiting.values().filter_map(|t| Some((t.id.as_str(), t.running.as_ref()?.share())))
     }

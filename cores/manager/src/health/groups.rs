@@ -49,7 +49,7 @@ type Since = fn(&Seen<'_>) -> UTime;
 struct Sign {
     /// What the finding calls it.
     word: &'static str,
-    /// Whether a group shows it.
+    /// True if a group shows it.
     shows: fn(PgState) -> bool,
     harm: Harm,
     /// For states that are findings only when they last: since when.
@@ -86,9 +86,9 @@ struct Seen<'a> {
     pg: PgId,
     state: PgState,
     soft: Option<&'a PgSoft>,
-    /// When its pool was made: a group that was never reported counts from then.
+    /// Time when its pool was made: a group that was never reported counts from then.
     made: UTime,
-    /// When it was reported for the last time: the OSD went down, or the map places it nowhere.
+    /// Time when it was reported for the last time: the OSD went down, or the map places it nowhere.
     gone: UTime,
 }
 
@@ -178,7 +178,7 @@ fn rule_name<'a>(state: &'a State, pool: &maps::Pool) -> &'a str {
 /// What was found of one harm.
 #[derive(Default)]
 struct Found {
-    /// How many groups show a sign, by its place in [`SIGNS`].
+    /// Number of groups show a sign, by its place in [`SIGNS`].
     signs: BTreeMap<usize, u64>,
     groups: BTreeSet<PgId>,
     detail: BTreeMap<PgId, String>,

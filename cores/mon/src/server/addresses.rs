@@ -41,7 +41,7 @@ use types::{EntityAddrVec, OsdId};
 /// Who was heard so lately lives. An OSD reports every 5 s at least: two reports, and time for them to arrive.
 const HEARD: Duration = Duration::from_secs(12);
 
-/// Where an OSD is found.
+/// Returns where an OSD is found.
 fn place(addrs: &EntityAddrVec) -> Option<SocketAddr> {
     addrs.msgr2().and_then(|a| a.addr)
 }
@@ -72,7 +72,7 @@ fn named(osd: OsdId, host: Option<&String>) -> String {
 }
 
 impl Monitor {
-    /// Why an OSD may not boot at its address: one of another host is there and lives.
+    /// Returns why an OSD may not boot at its address: one of another host is there and lives.
     pub(super) fn check_address(&self, now: Now, state: &State, boot: &OsdBoot) -> Result<(), String> {
         for (other, addrs) in holders(&state.osdmap, boot) {
             let (host, there) = (host_of_boot(boot), host_of_osd(state, other));

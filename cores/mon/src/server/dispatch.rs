@@ -79,7 +79,8 @@ impl Monitor {
         }
     }
 
-    /// Whether a message of a session at the monitor is looked at. As in Ceph, those who may not read are not answered.
+    /// Returns true if a message of a session at the monitor is looked at. As in Ceph, those who may not read are not
+    /// answered.
     fn may_send(&self, session: SessionId, kind: u16) -> bool {
         match kind {
             MonGetVersion::KIND => self.may(session, "mon", true, false),
@@ -89,7 +90,7 @@ impl Monitor {
         }
     }
 
-    /// Whether requests may be another monitor's to deal with, now or later.
+    /// Returns true if requests may be another monitor's to deal with, now or later.
     pub(super) fn asks_any(&self) -> bool {
         !self.replica.log.is_alone() || !self.replica.applied.quorum.is_empty()
     }
@@ -209,7 +210,7 @@ impl Monitor {
         self.tell(side, session, message);
     }
 
-    /// Whether a session may read or write a service.
+    /// Returns true if a session may read or write a service.
     pub(super) fn may(&self, session: SessionId, service: &str, read: bool, write: bool) -> bool {
         self.sessions.0.get(&(Side::Mon, session)).is_some_and(|s| s.rights.allows(service, read, write))
     }

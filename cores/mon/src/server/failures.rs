@@ -47,7 +47,7 @@ struct Report {
     life: Epoch,
     /// Since when, by this monitor's clock.
     since: Mono,
-    /// When it was last said.
+    /// Time when it was last said.
     heard: Mono,
 }
 
@@ -55,11 +55,11 @@ struct Report {
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     reports: BTreeMap<(OsdId, OsdId), Report>,
-    /// When one of two last said that the other one answers again, the lower number first. The other one's silence counts from then on: links that
-    /// were cut do not come back for both at the same time.
+    /// Time when one of two last said that the other one answers again, the lower number first. The other one's
+    /// silence counts from then on: links that were cut do not come back for both at the same time.
     mended: BTreeMap<(OsdId, OsdId), Mono>,
-    /// When each OSD last booted. Silence before counts neither against it nor against those whom it accuses: it was marked
-    /// down for that once already.
+    /// Time when each OSD last booted. Silence before counts neither against it nor against those whom it accuses: it
+    /// was marked down for that once already.
     booted: BTreeMap<OsdId, Mono>,
     /// Since when this leader listens.
     begun: Mono,
@@ -139,7 +139,8 @@ impl Failures {
         self.reports.contains_key(&(accused, accuser))
     }
 
-    /// Whether a leader who began a short time ago has heard all who may have something to say. `heard`: who has reported to him.
+    /// Returns whether a leader who began a short time ago has heard all who may have something to say. `heard`: who
+    /// has reported to him.
     fn has_listened(&self, now: Mono, state: &State, env: &Env, heard: impl Fn(OsdId) -> bool) -> bool {
         let since = now.since(self.begun);
         if since.as_secs_f64() >= grace(state, env) {
@@ -166,7 +167,8 @@ fn pair(a: OsdId, b: OsdId) -> (OsdId, OsdId) {
     (a.min(b), a.max(b))
 }
 
-/// How far an OSD's silence may just be slowness, in seconds (`laggy_interval` by `laggy_probability`, as it fades).
+/// Returns how far an OSD's silence may just be slowness, in seconds (`laggy_interval` by `laggy_probability`, as it
+/// fades).
 fn slowness(state: &State, env: &Env, osd: OsdId, silent: f64) -> f64 {
     if !monitor_flag(state, env, "mon_osd_adjust_heartbeat_grace") {
         return 0.0;
@@ -202,14 +204,14 @@ fn grace(state: &State, env: &Env) -> f64 {
     of_monitor(state, env, "osd_heartbeat_grace").parse().ok().filter(|s: &f64| *s > 0.0).unwrap_or(GRACE)
 }
 
-/// Whether the map lets one more OSD be marked down (`mon_osd_min_up_ratio`).
+/// Returns true if the map lets one more OSD be marked down (`mon_osd_min_up_ratio`).
 fn enough_up(state: &State, env: &Env, downs: usize) -> bool {
     let (exist, up, _) = state.osdmap.osd_counts();
     let ratio = monitor_number(state, env, "mon_osd_min_up_ratio");
     (up.saturating_sub(downs + 1)) as f64 / exist.max(1) as f64 >= ratio
 }
 
-/// Whether so many accusers from such places are enough.
+/// Returns true if so many accusers from such places are enough.
 fn enough(state: &State, env: &Env, accused: OsdId, accusers: &[OsdId]) -> bool {
     let map = &state.osdmap;
     let wanted = (monitor_number(state, env, "mon_osd_min_down_reporters").max(1.0)) as usize;
@@ -233,7 +235,7 @@ fn names(osds: &[OsdId]) -> String {
 }
 
 impl Failures {
-    /// Whether an OSD is silent to enough others for long enough.
+    /// Returns whether an OSD is silent to enough others for long enough.
     fn silent(&self, now: Mono, state: &State, env: &Env, accused: OsdId) -> Option<Verdict> {
         let accusers: Vec<OsdId> = self.accusers(accused).map(|(osd, _)| osd).collect();
         let latest = self.accusers(accused).map(|(_, report)| report.since).max()?;
@@ -279,7 +281,7 @@ impl Failures {
     }
 }
 
-/// Which OSDs share groups (the lower number first), and how many groups each leads.
+/// Returns which OSDs share groups (the lower number first), and how many groups each leads.
 fn groups_of(map: &OsdMap) -> (BTreeSet<(OsdId, OsdId)>, BTreeMap<OsdId, usize>) {
     let (mut shared, mut led) = (BTreeSet::new(), BTreeMap::new());
     for (id, pool) in &map.pools {

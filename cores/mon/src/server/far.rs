@@ -29,7 +29,7 @@ pub(super) struct FarSessions {
 }
 
 impl FarSessions {
-    /// Whether this session is at another monitor.
+    /// Returns true if this session is at another monitor.
     pub(super) fn has(&self, session: SessionId) -> bool {
         session.0 >= FIRST
     }

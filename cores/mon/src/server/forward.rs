@@ -75,7 +75,7 @@ fn answer_of(kind: u16) -> Option<u16> {
     })
 }
 
-/// Whether a message of this kind is for the leader at all.
+/// Returns true if a message of this kind is for the leader at all.
 fn is_for_leader(kind: u16) -> bool {
     let told = [LogMsg::KIND, OsdBoot::KIND, OsdReport::KIND, OsdDown::KIND, OsdAlive::KIND, PgTempWish::KIND, OsdFailures::KIND];
     answer_of(kind).is_some() || told.contains(&kind)
@@ -135,7 +135,7 @@ impl Asks {
         self.led_by.map(|(_, leader)| leader)
     }
 
-    /// Whether no leader has been known for so long that sessions are sent away.
+    /// Returns true if no leader has been known for so long that sessions are sent away.
     pub(super) fn is_lost(&self, now: Now) -> bool {
         self.leaderless.is_some_and(|since| now.mono.since(since) >= PATIENCE)
     }
@@ -238,7 +238,7 @@ impl Monitor {
         self.asking = None;
     }
 
-    /// How a request is known that may change something.
+    /// Returns how a request is known that may change something.
     fn key_of(&self, session: SessionId, message: &Message) -> Option<RequestKey> {
         let changes = matches!(message.kind, MonCommand::KIND | PoolOp::KIND);
         let peer = &self.sessions.0.get(&(Side::Mon, session)).filter(|_| changes)?.peer;
@@ -252,7 +252,8 @@ impl Monitor {
         id.and_then(|id| self.asks.remove(id));
     }
 
-    /// What was asked for could not be proposed: it is kept for the next leader. False if no such request is known.
+    /// Returns what was asked for could not be proposed: it is kept for the next leader. False if no such request is
+    /// known.
     pub(super) fn keep_ask(&mut self, session: SessionId, answer: &Message) -> bool {
         let Some(id) = self.asks.answered_by(session, answer) else { return false };
         self.asks.unsent.insert(id);

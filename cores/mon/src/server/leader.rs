@@ -82,7 +82,7 @@ impl Leader {
         }
     }
 
-    /// Whether it is one.
+    /// Returns true if it is one.
     pub(super) fn reigns(&self) -> bool {
         self.term != 0
     }
@@ -92,8 +92,8 @@ impl Leader {
         self.ahead.back().map_or(0, |(index, _)| *index)
     }
 
-    /// Whether this entry, and so each before it, is on its way no more. Others may be: clients can keep the log busy all the time, and
-    /// who waited until nothing is on its way would wait as long as they go on.
+    /// Returns true if this entry, and so each before it, is on its way no more. Others may be: clients can keep the
+    /// log busy all the time, and who waited until nothing is on its way would wait as long as they go on.
     pub(super) fn is_past(&self, entry: Index) -> bool {
         self.ahead.front().is_none_or(|(index, _)| *index > entry)
     }
@@ -107,12 +107,12 @@ impl Leader {
         self.ahead.pop_front().map(|(_, state)| state)
     }
 
-    /// Whether an entry that is committed now was proposed in another reign.
+    /// Returns true if an entry that is committed now was proposed in another reign.
     fn is_foreign(&self, entry: &Entry) -> bool {
         self.reigns() && entry.term != self.term
     }
 
-    /// Who waits for something in this process.
+    /// Returns who waits for something in this process.
     fn calls(self) -> Vec<CallId> {
         let mut waiting: Vec<Outgoing> = self.waiting.into_iter().flat_map(|(_, after)| after).collect();
         let mut asked: Vec<run::To> = self.orders.into_values().collect();
@@ -128,7 +128,7 @@ impl Leader {
     }
 }
 
-/// Whether a message of this kind can be dealt with by a monitor that does not lead, from what it has applied.
+/// Returns true if a message of this kind can be dealt with by a monitor that does not lead, from what it has applied.
 pub(super) fn anybody_answers(side: Side, kind: u16) -> bool {
     side == Side::Mon && matches!(kind, MonGetMap::KIND | MonSubscribe::KIND | Auth::KIND | Command::KIND | Ping::KIND)
 }

@@ -65,7 +65,7 @@ fn bounded(mut entry: LogEntry) -> LogEntry {
     entry
 }
 
-/// Whether the value of the option of this name is kept out of the log.
+/// Returns true if the value of the option of this name is kept out of the log.
 fn is_secret(option: &str) -> bool {
     let option = option.to_ascii_lowercase();
     SECRETS.iter().any(|word| option.contains(word))
@@ -126,7 +126,7 @@ impl Denials {
         true
     }
 
-    /// What is to be told of those whose time is over.
+    /// Returns what is to be told of those whose time is over.
     fn due(&mut self, now: Mono) -> Vec<String> {
         let over: Vec<EntityName> =
             self.counted.iter().filter(|(_, (since, ..))| now.since(*since) >= COUNTED).map(|(name, _)| name.clone()).collect();

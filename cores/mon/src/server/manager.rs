@@ -18,7 +18,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use types::{AddrType, EntityAddr, EntityName, EntityType, Errno, OsdId};
 
-/// Whether a daemon has this address now: an OSD that is there, or the manager that works.
+/// Returns true if a daemon has this address now: an OSD that is there, or the manager that works.
 fn is_daemon(state: &State, addr: &EntityAddr) -> bool {
     let map = &state.osdmap;
     let osds = map.osds().flat_map(|osd| [map.osd_addr(osd), map.osd_cluster_addr(osd)]).flatten().flat_map(|addrs| &addrs.0);
@@ -191,7 +191,7 @@ impl Monitor {
         }
     }
 
-    /// When [`Monitor::turn_manager`] must be called.
+    /// Returns when [`Monitor::turn_manager`] must be called.
     pub(super) fn manager_deadline(&self) -> Mono {
         if self.leader.manager.id == 0 {
             Mono::NEVER

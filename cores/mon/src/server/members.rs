@@ -25,7 +25,7 @@ const ID_STEP: u64 = 10_000;
 const ID_RESERVE: u64 = 2_000;
 
 impl Monitor {
-    /// What this monitor's record shall be.
+    /// Returns what this monitor's record shall be.
     fn own_record(&self) -> MonRecord {
         let config = &self.env.config;
         MonRecord {
@@ -97,7 +97,7 @@ impl Monitor {
         }
     }
 
-    /// What a hello changes.
+    /// Returns what a hello changes.
     fn changes_for(&self, state: &State, hello: &MonHello, now: Now) -> Result<Vec<Change>, String> {
         check(state, hello)?;
         if let Some(why) = Levels::told(hello.metadata.get(Levels::KEY)).refusal(state.osdmap.level) {
@@ -200,7 +200,7 @@ impl Monitor {
         if let Next::Change(next) = next { Some(next) } else { None }
     }
 
-    /// Whether numbers for clients run out.
+    /// Returns true if numbers for clients run out.
     fn wants_ids(&self) -> bool {
         match &self.mon.auth().acceptor {
             Acceptor::Mon(mon) => mon.global_ids.next + ID_RESERVE >= mon.global_ids.end,
@@ -221,8 +221,8 @@ impl Monitor {
         }
     }
 
-    /// What this monitor, which leads, changes about itself: its address, the manager that is active. Nothing if it was removed: it leads until
-    /// the others have noted that, and must not come back by itself.
+    /// Returns what this monitor, which leads, changes about itself: its address, the manager that is active. Nothing
+    /// if it was removed: it leads until the others have noted that, and must not come back by itself.
     pub(super) fn own_place(&self, state: &State, now: Now) -> Vec<Change> {
         let config = &self.env.config;
         if is_removed(state, &config.name) {
@@ -258,7 +258,8 @@ impl Monitor {
         }
     }
 
-    /// Whether sessions other than of monitors are taken: not from a monitor that is not taken in, or has lost its leader.
+    /// Returns true if sessions other than of monitors are taken: not from a monitor that is not taken in, or has lost
+    /// its leader.
     pub(super) fn takes_clients(&self, now: Now) -> bool {
         !self.asks.is_lost(now) || self.leader.reigns()
     }
@@ -275,12 +276,12 @@ impl Monitor {
     }
 }
 
-/// Whether a monitor of this name was removed, or never taken in.
+/// Returns true if a monitor of this name was removed, or never taken in.
 fn is_removed(state: &State, name: &str) -> bool {
     !state.quorum.mons.is_empty() && !state.quorum.mons.contains_key(name)
 }
 
-/// Whether a monitor may say what it says.
+/// Returns whether a monitor may say what it says.
 fn check(state: &State, hello: &MonHello) -> Result<(), String> {
     if hello.fsid != state.fsid {
         return Err(format!("it belongs to cluster {}, this is {}", hello.fsid, state.fsid));

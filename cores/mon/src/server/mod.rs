@@ -224,19 +224,20 @@ impl Monitor {
         }
     }
 
-    /// Whether it serves clients: it is at work, and leads.
+    /// Returns true if it serves clients: it is at work, and leads.
     pub fn is_serving(&self) -> bool {
         self.phase == Phase::Serving && self.leader.reigns()
     }
 
-    /// Whether it leads, or takes part under another leader.
+    /// Returns true if it leads, or takes part under another leader.
     fn takes_part(&self) -> bool {
         let (log, state) = (&self.replica.log, &self.replica.applied);
         let follows = || log.leader().is_some() && state.quorum.mons.contains_key(&self.env.config.name);
         self.leader.reigns() || (!log.is_alone() && follows())
     }
 
-    /// Whether a call of the own process is answered now. Without a leader only what it says about itself; `ready` waits for one.
+    /// Returns true if a call of the own process is answered now. Without a leader only what it says about itself;
+    /// `ready` waits for one.
     fn answers_call(&self, command: &str) -> bool {
         let about_itself = !self.replica.log.is_alone() && !command.contains("\"ready\"");
         self.phase == Phase::Serving && (about_itself || self.takes_part())
@@ -364,7 +365,7 @@ impl Monitor {
         out.log(Level::Info, "mon", format!("serving as mon.{} at {}", self.env.config.name, self.env.config.addrs));
     }
 
-    /// Why this program cannot be part of the cluster at its level, if it is one.
+    /// Returns why this program cannot be part of the cluster at its level, if it is one.
     fn too_old_or_new(&self) -> Option<String> {
         let state = &self.replica.applied;
         // One that waits to be taken in knows no level yet.
@@ -434,7 +435,8 @@ impl Monitor {
         }
     }
 
-    /// Whether nothing is unfinished that could still be finished: on a full disk, what waits was promised to nobody.
+    /// Returns true if nothing is unfinished that could still be finished: on a full disk, what waits was promised to
+    /// nobody.
     fn is_settled(&self) -> bool {
         // What others would have to agree to is not waited for: it goes on without this one.
         let promised = !self.replica.log.is_alone() || (!self.replica.log.is_busy() && self.leader.waiting.is_empty());

@@ -19,7 +19,7 @@ use types::{EntityType, Fsid, Levels, OsdId, SessionId};
 const TWIN: Duration = Duration::from_secs(3);
 
 impl Monitor {
-    /// Whether this session may speak for that OSD.
+    /// Returns true if this session may speak for that OSD.
     pub(super) fn is_osd(&self, session: SessionId, osd: OsdId) -> bool {
         let speaks = |s: &super::sessions::Session| {
             s.peer.name.kind == EntityType::Osd && s.peer.name.id == osd.to_string() && s.rights.may_be_an_osd()
@@ -266,7 +266,7 @@ impl Monitor {
     }
 }
 
-/// Why an OSD must stay down.
+/// Returns why an OSD must stay down.
 fn boot_forbidden(state: &State, boot: &OsdBoot) -> Option<&'static str> {
     let (map, osd) = (&state.osdmap, boot.osd);
     if map.has_flag(flags::NOUP) {
@@ -280,15 +280,15 @@ fn boot_forbidden(state: &State, boot: &OsdBoot) -> Option<&'static str> {
     }
 }
 
-/// Whether an OSD that boots while it is out comes in.
+/// Returns true if an OSD that boots while it is out comes in.
 fn comes_in(state: &State, osd: OsdId) -> bool {
     let has = state.osdmap.state(osd);
     let fresh = has & bits::EXISTS == 0 || has & (bits::AUTOOUT | bits::NEW) != 0;
     fresh && !held(state, osd, flags::NOIN, bits::NOIN)
 }
 
-/// What an OSD tells of itself, and when it was here first and by which program, as far as that is known: it is noted at
-/// its first boot and stays as long as the OSD does.
+/// Returns what an OSD tells of itself, and when it was here first and by which program, as far as that is known: it
+/// is noted at its first boot and stays as long as the OSD does.
 fn with_birth(state: &State, boot: &OsdBoot, now: Now) -> BTreeMap<String, String> {
     let mut metadata = boot.metadata.clone();
     let known = state.osd_metadata.get(&boot.osd);
@@ -300,7 +300,8 @@ fn with_birth(state: &State, boot: &OsdBoot, now: Now) -> BTreeMap<String, Strin
     metadata
 }
 
-/// Whether an OSD that has not been started anew, but was down for the map, has its place: then it stays, although somebody moved it elsewhere.
+/// Returns true if an OSD that has not been started anew, but was down for the map, has its place: then it stays,
+/// although somebody moved it elsewhere.
 fn stays(state: &State, boot: &OsdBoot) -> bool {
     let known = state.osd_metadata.get(&boot.osd).and_then(|metadata| metadata.get("hostname"));
     known == boot.metadata.get("hostname") && !state.osdmap.crush.parents(boot.osd).is_empty()

@@ -10,8 +10,8 @@ use monstate::state::State;
 use node::Now;
 use types::OsdId;
 
-/// Whether all of the smallest bucket above an OSD that is of type `mon_osd_down_out_subtree_limit` or larger is down. What fails all at once comes
-/// back all at once, and its data is not to be copied meanwhile.
+/// Returns true if all of the smallest bucket above an OSD that is of type `mon_osd_down_out_subtree_limit` or larger
+/// is down. What fails all at once comes back all at once, and its data is not to be copied meanwhile.
 fn all_below_limit_is_down(state: &State, env: &Env, osd: OsdId) -> bool {
     let map = &state.osdmap;
     let Some(limit) = map.crush.type_id(&of_monitor(state, env, "mon_osd_down_out_subtree_limit")) else { return false };

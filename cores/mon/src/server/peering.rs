@@ -25,7 +25,8 @@ use types::{Epoch, OsdId, PgId, SessionId};
 
 /// Maps that are remembered decoded.
 const RECENT: usize = 16;
-/// How many maps a wish may be older than the newest. Whoever is further behind has maps to read first, and asks again.
+/// Number of maps a wish may be older than the newest. Whoever is further behind has maps to read first, and asks
+/// again.
 const BEHIND: u32 = 500;
 
 /// Least time between two maps that grant something, for each OSD that is up.
@@ -42,7 +43,7 @@ pub(super) struct Asked {
     wishes: Vec<PgTempWish>,
     /// The newest entry that was on its way when the first of them came.
     behind: Index,
-    /// When the last map was made that granted something.
+    /// Time when the last map was made that granted something.
     granted: Mono,
 }
 
@@ -51,12 +52,12 @@ impl Asked {
         self.alive.is_empty() && self.wishes.is_empty()
     }
 
-    /// Whether groups stand still until the answer.
+    /// Returns true if groups stand still until the answer.
     fn is_urgent(&self) -> bool {
         !self.alive.is_empty() || self.wishes.iter().any(|wish| wish.wishes.iter().any(|(_, osds)| !osds.is_empty()))
     }
 
-    /// When an answer is due, while so many OSDs are up.
+    /// Returns when an answer is due, while so many OSDs are up.
     fn due(&self, up: usize) -> Mono {
         let pause = match (self.is_urgent(), self.wishes.is_empty()) {
             (true, _) if up < FEW => return Mono(0),
@@ -100,7 +101,8 @@ impl Monitor {
         }
     }
 
-    /// When [`Self::grant_asked`] has something to do. What was on its way when the first one asked comes before.
+    /// Returns when [`Self::grant_asked`] has something to do. What was on its way when the first one asked comes
+    /// before.
     pub(super) fn asked_deadline(&self) -> Mono {
         let asked = &self.leader.asked;
         if !self.leader.reigns() || asked.is_empty() || !self.leader.is_past(asked.behind) {
@@ -109,7 +111,8 @@ impl Monitor {
         asked.due(self.newest().osdmap.osd_counts().1)
     }
 
-    /// Whether a session speaks for an OSD that is up, and knows the map in which it came up. That is a sign of life, too.
+    /// Returns true if a session speaks for an OSD that is up, and knows the map in which it came up. That is a sign
+    /// of life, too.
     fn speaks_in_this_life(&mut self, now: Now, session: SessionId, osd: OsdId, epoch: Epoch) -> bool {
         let map = &self.newest().osdmap;
         if !self.is_osd(session, osd) || !map.is_up(osd) || epoch < map.up_from(osd) {
@@ -182,7 +185,8 @@ fn grant_temp(state: &State, past: &mut Past, inc: &mut Incremental, wish: &PgTe
     refused
 }
 
-/// Whether these OSDs may serve a group: up, each once, not more than the pool has copies. Nobody stands for `up`.
+/// Returns true if these OSDs may serve a group: up, each once, not more than the pool has copies. Nobody stands for
+/// `up`.
 fn may_act(map: &OsdMap, pg: PgId, osds: &[OsdId]) -> bool {
     let distinct: BTreeSet<OsdId> = osds.iter().copied().collect();
     let size = map.pool(pg.pool).map_or(0, |pool| usize::from(pool.size));
@@ -193,7 +197,7 @@ fn may_act(map: &OsdMap, pg: PgId, osds: &[OsdId]) -> bool {
 struct Past(BTreeMap<Epoch, Arc<OsdMap>>);
 
 impl Past {
-    /// Whether a group's interval is the same from `epoch` up to the newest map.
+    /// Returns true if a group's interval is the same from `epoch` up to the newest map.
     fn interval_lasts(&mut self, state: &State, epoch: Epoch, pg: PgId) -> bool {
         let newest = state.osdmap.epoch;
         if epoch > newest || newest - epoch > BEHIND {

@@ -42,7 +42,7 @@ pub(super) struct Peers {
     callers: BTreeSet<SessionId>,
     /// On which of them a voter spoke last.
     spoke_on: BTreeMap<VoterId, SessionId>,
-    /// When a session that broke may be opened again.
+    /// Time when a session that broke may be opened again.
     retry_at: Mono,
     /// What was said last of a monitor that is not taken in: hellos come again and again.
     refused: String,
@@ -59,27 +59,27 @@ impl Peers {
         self.lines.session(Far::Voter(voter))
     }
 
-    /// Whether this was not said before.
+    /// Returns true if this was not said before.
     pub(super) fn is_news(&mut self, said: &str) -> bool {
         let news = self.refused != said;
         self.refused = said.into();
         news
     }
 
-    /// When something that could not be sent may be tried again.
+    /// Returns when something that could not be sent may be tried again.
     pub(super) fn deadline(&self) -> Mono {
         self.retry_at
     }
 }
 
-/// Whether who connected may speak as a monitor.
+/// Returns true if who connected may speak as a monitor.
 fn is_monitor(peer: &Peer) -> bool {
     let rights = || Rights::at_monitor(peer.caps.as_deref(), peer.ip);
     peer.kind == EntityType::Mon && (peer.name.id.is_empty() || rights().may_be_a_monitor())
 }
 
 impl Monitor {
-    /// Where a monitor is.
+    /// Returns where a monitor is.
     fn addr_of(&self, voter: VoterId) -> Option<EntityAddr> {
         let state = &self.replica.applied;
         let name = state.quorum.name_of(voter.0)?;

@@ -38,13 +38,13 @@ const BEYOND: Duration = Duration::from_secs(3600 + 60);
 /// Entities whose sessions here are about to end, and when.
 pub(super) type Ending = BTreeMap<EntityName, Mono>;
 
-/// Whether rights at services have changed.
+/// Returns true if rights at services have changed.
 fn differs(old: &EntityKey, new: Option<&EntityKey>) -> bool {
     let at = |entity: &EntityKey, service: &str| entity.caps.get(service).cloned();
     new.is_none_or(|new| new.key != old.key || ["osd", "mgr", "mds"].iter().any(|service| at(old, service) != at(new, service)))
 }
 
-/// What must be noted beside changes that were made of this state.
+/// Returns what must be noted beside changes that were made of this state.
 pub(super) fn notes(base: &State, changes: &[Change], now: UTime) -> Vec<Change> {
     let ended = changes.iter().filter_map(|change| match change {
         Change::Auth { name, entity } if !matches!(name.kind, EntityType::Mon | EntityType::Mgr) => {
@@ -67,7 +67,7 @@ fn noted(state: &State) -> impl Iterator<Item = (EntityName, UTime)> {
     })
 }
 
-/// What a service must know: whose old tickets it must not take, and which rights they have now.
+/// Returns what a service must know: whose old tickets it must not take, and which rights they have now.
 fn revoked(state: &State, service: EntityType) -> BTreeMap<EntityName, Revoked> {
     let of = |(name, before): (EntityName, UTime)| {
         let entity = state.auth.get(&name);
@@ -152,7 +152,7 @@ impl Monitor {
     }
 }
 
-/// How long a ticket may be taken after it was made. The lifetime may have been longer before.
+/// Returns how long a ticket may be taken after it was made. The lifetime may have been longer before.
 fn kept(lifetime: f64) -> Duration {
     Duration::from_secs_f64(lifetime.clamp(3600.0, 1e8)) + BEYOND
 }

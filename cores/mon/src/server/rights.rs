@@ -46,7 +46,7 @@ impl Rights {
         Self::Mgr(own, mon.map_or_else(MonCaps::allow_all, |text| mon_caps(text, from)))
     }
 
-    /// Whether a service of the monitors may be read or written.
+    /// Returns true if a service of the monitors may be read or written.
     pub(crate) fn allows(&self, service: &str, read: bool, write: bool) -> bool {
         match self {
             Self::Mon(caps) => caps.allows(service, read, write, false),
@@ -54,7 +54,8 @@ impl Rights {
         }
     }
 
-    /// Whether somebody may say what only OSDs say. As in Ceph, that needs the right to execute, which no user's `rw` has.
+    /// Returns true if somebody may say what only OSDs say. As in Ceph, that needs the right to execute, which no
+    /// user's `rw` has.
     pub(crate) fn may_be_an_osd(&self) -> bool {
         match self {
             Self::Mon(caps) => caps.allows("osd", true, true, true),
@@ -62,8 +63,9 @@ impl Rights {
         }
     }
 
-    /// Whether somebody who is called a monitor may say what monitors say to each other. The key that they share may, whatever its rights are;
-    /// an entity `mon.NAME` that somebody made needs all rights to monitors, as in Ceph.
+    /// Returns true if somebody who is called a monitor may say what monitors say to each other. The key that they
+    /// share may, whatever its rights are; an entity `mon.NAME` that somebody made needs all rights to monitors, as in
+    /// Ceph.
     pub(crate) fn may_be_a_monitor(&self) -> bool {
         match self {
             Self::Mon(caps) => caps.allows("mon", true, true, true),
@@ -71,8 +73,8 @@ impl Rights {
         }
     }
 
-    /// Whether somebody may show itself as a service's daemon: who has any right at the manager, a gateway (it may write at the
-    /// monitors), a mirror (it may read what peers are).
+    /// Returns true if somebody may show itself as a service's daemon: who has any right at the manager, a gateway (it
+    /// may write at the monitors), a mirror (it may read what peers are).
     pub(crate) fn may_serve(&self, name: &EntityName) -> bool {
         let Self::Mgr(own, mon) = self else { return false };
         let peers = BTreeMap::from([("key".to_owned(), "rbd/mirror/peer/".to_owned())]);
@@ -81,7 +83,8 @@ impl Rights {
             || mon.allows_command(name, "config-key", "r", "config-key get", &peers)
     }
 
-    /// Whether they let this command through. `told`: it is for the daemon itself; `secrets`: something came with it.
+    /// Returns true if they let this command through. `told`: it is for the daemon itself; `secrets`: something came
+    /// with it.
     fn let_through(&self, parsed: &Parsed, name: &EntityName, told: bool, secrets: bool) -> bool {
         match self {
             Self::Mon(caps) => {
@@ -105,15 +108,15 @@ fn at_monitors(caps: &MonCaps, parsed: &Parsed, name: &EntityName, module: &str,
     caps.allows_command(name, module, perm, &parsed.command.signature.prefix, &parsed.args.texts())
 }
 
-/// What a command's row says, and what comes with the command.
+/// Returns what a command's row says, and what comes with the command.
 fn own_needs(caps: &MonCaps, parsed: &Parsed, name: &EntityName, secrets: bool) -> bool {
     let row = parsed.command.row;
     let makes_key = secrets && matches!(parsed.command.signature.prefix.as_str(), "osd new" | "osd create");
     at_monitors(caps, parsed, name, row.module, row.perm) && (!makes_key || at_monitors(caps, parsed, name, "auth", "rwx"))
 }
 
-/// Whether a command is one that the manager alone decides about. Who posts reports of crashes may do nothing else, and
-/// at the monitors only read (`profile crash`).
+/// Returns true if a command is one that the manager alone decides about. Who posts reports of crashes may do nothing
+/// else, and at the monitors only read (`profile crash`).
 fn is_managers(parsed: &Parsed) -> bool {
     let (row, prefix) = (parsed.command.row, parsed.command.signature.prefix.as_str());
     prefix.starts_with("rbd ") || prefix == "crash post" || row.perm == "r" && matches!(row.module, "mgr" | "pg" | "osd")
@@ -138,7 +141,7 @@ pub(crate) fn allowed(parsed: &Parsed, asker: &Asker, rights: Option<&Rights>, t
 /// The name of Ceph's module for images, which rights may name.
 const MODULE: &str = "rbd_support";
 
-/// Where somebody may have done what a command is for.
+/// Returns where somebody may have done what a command is for.
 pub(crate) fn may_in(parsed: &Parsed, asker: Asker, rights: Option<&Rights>) -> May {
     let perm = parsed.command.row.perm;
     match rights.cloned() {

@@ -75,7 +75,7 @@ impl Monitor {
     }
 }
 
-/// Whether changes make the state larger for good. Lines of the log and answers have bounds of their own.
+/// Returns true if changes make the state larger for good. Lines of the log and answers have bounds of their own.
 fn grows(state: &State, changes: &[Change], osdmap: Option<&Incremental>) -> bool {
     let length = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
     let added: i64 = changes.iter().map(|change| growth(state, change)).fold(0, i64::saturating_add);

@@ -55,7 +55,7 @@ impl Read {
         }
     }
 
-    /// Who gave a command.
+    /// Returns who gave a command.
     pub(super) fn to(self) -> Option<To> {
         match self {
             Self::Command { to, .. } => Some(to),
@@ -73,7 +73,7 @@ pub(super) struct Reads {
 }
 
 impl Reads {
-    /// Whether one more may wait beside less than `most`.
+    /// Returns true if one more may wait beside less than `most`.
     fn has_room(&self, most: usize) -> bool {
         self.all.len() < most && self.bytes < READ_BYTES
     }
@@ -192,7 +192,7 @@ impl Monitor {
         }
     }
 
-    /// Which version something has, as of now. False if too many ask, or this monitor does not lead any more.
+    /// Returns which version something has, as of now. False if too many ask, or this monitor does not lead any more.
     pub(super) fn ask_version(&mut self, session: SessionId, tid: u64, ask: MonGetVersion) -> bool {
         self.leader.reads.has_room(READS) && self.read_later(Read::Version { session, tid, ask })
     }
@@ -235,7 +235,7 @@ impl Monitor {
         Cx { chance, format, input, ..self.blank_context(state, now, asker) }
     }
 
-    /// What a command without arguments, input and chance looks at.
+    /// Returns what a command without arguments, input and chance looks at.
     fn blank_context<'a>(&'a self, state: &'a State, now: Now, asker: &'a Asker) -> Cx<'a> {
         Cx {
             state,
@@ -386,7 +386,7 @@ impl Monitor {
 }
 
 impl Monitor {
-    /// What a ping is answered with.
+    /// Returns what a ping is answered with.
     pub(super) fn ping_text(&self, now: Now) -> String {
         let asker = Asker { name: self.env.name(), addr: EntityAddr::default() };
         let cx = self.blank_context(&self.replica.applied, now, &asker);

@@ -71,7 +71,7 @@ struct View<'a> {
     close: &'a BTreeSet<String>,
     /// Monitors that learn and have not caught up.
     behind: &'a BTreeSet<String>,
-    /// When hosts failed.
+    /// Time when hosts failed.
     failed: &'a BTreeMap<String, Mono>,
     /// Monitors that were not heard for long, or learn and were behind for long.
     lost: BTreeSet<String>,

@@ -60,9 +60,9 @@ pub(crate) struct Session {
     pub(crate) config: Option<BTreeMap<String, String>>,
     /// If it is an OSD that booted: its number.
     pub(crate) osd: Option<OsdId>,
-    /// Where it runs, as it says.
+    /// Place where it runs, as it says.
     pub(crate) host: String,
-    /// When it last asked for the OSD map once, and the epoch that it lacks since.
+    /// Time when it last asked for the OSD map once, and the epoch that it lacks since.
     pub(crate) asked_once: Option<(Mono, u64)>,
 }
 
@@ -92,7 +92,7 @@ impl Monitor {
         self.sessions.0.insert((side, session), entry);
     }
 
-    /// What an entity may do at monitors, as text; nothing if there is no such entity.
+    /// Returns what an entity may do at monitors, as text; nothing if there is no such entity.
     fn mon_caps_of(&self, name: &EntityName) -> &str {
         self.replica.applied.auth.get(name).and_then(|entity| entity.caps.get("mon")).map_or("", String::as_str)
     }
@@ -268,7 +268,7 @@ impl Monitor {
     }
 }
 
-/// Who a session's other end is.
+/// Returns who a session's other end is.
 pub(super) fn connected(peer: &Peer) -> Connected {
     Connected {
         name: peer.name.clone(),
@@ -284,8 +284,8 @@ pub(super) fn connected(peer: &Peer) -> Connected {
 const KNOWN: [&str; 10] =
     ["monmap", "mgrmap", "osdmap", "config", "log", "log-debug", "log-info", "log-sec", "log-warn", "log-error"];
 
-/// Whether somebody may follow something. The rules are Ceph's: everybody has the monitors' map and his own options, since nobody could
-/// do anything without; all else needs `mon r`, and the OSD map `osd r` as well.
+/// Returns true if somebody may follow something. The rules are Ceph's: everybody has the monitors' map and his own
+/// options, since nobody could do anything without; all else needs `mon r`, and the OSD map `osd r` as well.
 fn may_subscribe(rights: &Rights, what: &str) -> bool {
     match what {
         "monmap" | "config" => true,
@@ -331,7 +331,7 @@ pub(super) fn osd_maps(state: &State, start: u64) -> (Vec<Message>, u64) {
     (messages, u64::from(last) + 1)
 }
 
-/// Whether a subscription is one to the cluster log: `log`, or `log-` and a level.
+/// Returns true if a subscription is one to the cluster log: `log`, or `log-` and a level.
 fn is_log(what: &str) -> bool {
     what.starts_with("log")
 }

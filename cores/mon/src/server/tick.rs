@@ -170,7 +170,7 @@ impl Monitor {
     }
 }
 
-/// How full an OSD is, as state bits.
+/// Returns how full an OSD is, as state bits.
 fn fullness(map: &maps::OsdMap, soft: &Soft, osd: OsdId) -> Option<u32> {
     if soft.osds.get(&osd).and_then(|o| o.report.as_ref()).is_some_and(|r| r.full) {
         return Some(bits::FULL);
@@ -191,7 +191,7 @@ fn fullness(map: &maps::OsdMap, soft: &Soft, osd: OsdId) -> Option<u32> {
     })
 }
 
-/// Whether the map shows an OSD less or more full than it is.
+/// Returns true if the map shows an OSD less or more full than it is.
 pub(super) fn fullness_changed(map: &maps::OsdMap, soft: &Soft, osd: OsdId) -> bool {
     fullness(map, soft, osd).is_some_and(|wanted| map.state(osd) & FULLNESS != wanted)
 }

@@ -73,7 +73,7 @@ impl Turns {
         })
     }
 
-    /// When [`Monitor::deal_with_late`] has something to do.
+    /// Returns when [`Monitor::deal_with_late`] has something to do.
     pub(super) fn deadline(&self) -> Mono {
         self.0.values().filter(|turn| !turn.waiting.is_empty()).map(Turn::next).min().unwrap_or(Mono::NEVER)
     }
@@ -85,12 +85,12 @@ impl Turns {
 }
 
 impl Turn {
-    /// When one more may come.
+    /// Returns when one more may come.
     fn next(&self) -> Mono {
         Mono(self.rested.0.saturating_sub((BURST - 1) * EACH))
     }
 
-    /// Whether one more may come now; if so it is counted.
+    /// Returns true if one more may come now; if so it is counted.
     fn may(&mut self, now: Mono) -> bool {
         if self.next() > now {
             return false;

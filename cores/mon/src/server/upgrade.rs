@@ -31,7 +31,7 @@ impl Monitor {
     }
 }
 
-/// How many groups of one copy an entry of the map keeps away from where they belong.
+/// Returns how many groups of one copy an entry of the map keeps away from where they belong.
 fn staying(state: &State) -> usize {
     state.osdmap.pg_temp.keys().filter(|pg| state.osdmap.pool(pg.pool).is_some_and(|p| p.size == 1)).count()
 }

@@ -94,7 +94,7 @@ impl Look<'_> {
         Next::Change(next)
     }
 
-    /// Whether some learner may catch up; one that is heard is hoped for so long.
+    /// Returns true if some learner may catch up; one that is heard is hoped for so long.
     fn hopes(&self, heard: Duration) -> bool {
         let learners = &self.members.learners;
         let most = if learners.is_disjoint(&self.heard) { UNHEARD } else { heard };

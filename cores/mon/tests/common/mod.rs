@@ -124,7 +124,7 @@ pub struct World {
     /// What the monitor wrote to its log.
     pub log: Vec<String>,
     pub peers: Vec<Peer>,
-    /// Where the monitor's process wanted to connect to; nobody is there.
+    /// Place where the monitor's process wanted to connect to; nobody is there.
     pub dialed: Vec<SocketAddr>,
     pipes: BTreeMap<ConnId, Pipe>,
     calls: u64,

@@ -84,27 +84,27 @@ impl Super {
         (self.generation % 2) as usize
     }
 
-    /// Where an area begins.
+    /// Returns where an area begins.
     pub(crate) fn start_of(&self, area: usize) -> u64 {
         AREAS_AT + area as u64 * self.area_bytes
     }
 
-    /// Where this generation's area begins.
+    /// Returns where this generation's area begins.
     pub(crate) fn area_at(&self) -> u64 {
         self.start_of(self.area())
     }
 
-    /// Where this generation's slot is.
+    /// Returns where this generation's slot is.
     pub(crate) fn slot_at(&self) -> u64 {
         (self.generation % 2) * SLOT as u64
     }
 
-    /// Where the next generation's slot is.
+    /// Returns where the next generation's slot is.
     pub(crate) fn other_slot_at(&self) -> u64 {
         ((self.generation + 1) % 2) * SLOT as u64
     }
 
-    /// Where the log begins: behind the snapshot.
+    /// Returns where the log begins: behind the snapshot.
     pub(crate) fn log_at(&self) -> u64 {
         self.area_at() + self.snapshot_len.next_multiple_of(BLOCK as u64)
     }
@@ -126,8 +126,9 @@ impl Super {
         }
     }
 
-    /// Whether a slot that cannot be read is what a power cut left of its first write: of each copy, the sector of the magic or
-    /// that of the CRC never arrived. Damage leaves both, and something else than a store has another magic.
+    /// Returns true if a slot that cannot be read is what a power cut left of its first write: of each copy, the
+    /// sector of the magic or that of the CRC never arrived. Damage leaves both, and something else than a store has
+    /// another magic.
     pub(crate) fn is_torn(slot: &[u8]) -> bool {
         slot.chunks(BLOCK).all(|copy| {
             let (magic, crc) = (&copy[..SECTOR], &copy[BLOCK - SECTOR..]);
@@ -189,7 +190,7 @@ impl Super {
     }
 }
 
-/// Whether all bytes are zero. Compares whole blocks: a start looks at megabytes that never held a log.
+/// Returns true if all bytes are zero. Compares whole blocks: a start looks at megabytes that never held a log.
 pub(crate) fn is_zero(bytes: &[u8]) -> bool {
     static ZEROS: [u8; BLOCK] = [0; BLOCK];
     bytes.chunks(BLOCK).all(|chunk| *chunk == ZEROS[..chunk.len()])
@@ -316,7 +317,7 @@ pub(crate) struct Replayed {
     pub(crate) end: usize,
     /// CRC of the last group.
     pub(crate) last_crc: u32,
-    /// Whether bytes of a group that is not whole follow: a write that a crash cut short. It was never acknowledged.
+    /// True if bytes of a group that is not whole follow: a write that a crash cut short. It was never acknowledged.
     pub(crate) torn: bool,
 }
 
@@ -371,7 +372,7 @@ fn take(saved: &mut Saved, write: Write) -> Result<(), String> {
     saved.check().map_err(str::to_owned)
 }
 
-/// Whether a whole group of an earlier generation begins here.
+/// Returns true if a whole group of an earlier generation begins here.
 fn is_leftover(sb: &Super, bytes: &[u8]) -> bool {
     Group::from_blocks(&sb.fsid, bytes).is_some_and(|(g, ..)| g.generation != sb.generation)
 }

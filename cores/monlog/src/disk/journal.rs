@@ -137,7 +137,7 @@ pub struct Journal {
     short: bool,
     /// Nothing is claimed before this.
     claim_at: Mono,
-    /// When the disk's sizes are asked for again.
+    /// Time when the disk's sizes are asked for again.
     stat_at: Mono,
     events: VecDeque<Event>,
 }
@@ -177,12 +177,13 @@ impl Journal {
         self.events.pop_front()
     }
 
-    /// Whether an append or a snapshot may be given now.
+    /// Returns true if an append or a snapshot may be given now.
     pub fn is_idle(&self) -> bool {
         matches!(self.phase, Phase::Idle)
     }
 
-    /// Whether the log is to be folded before a group of `next` bytes is written: it is long enough, or there is no room.
+    /// Returns true if the log is to be folded before a group of `next` bytes is written: it is long enough, or there
+    /// is no room.
     pub(crate) fn wants_snapshot(&self, next: usize) -> bool {
         let Some(sb) = &self.sb else { return false };
         let end = self.log_end(sb) + (next as u64 + GROUP_SLACK).next_multiple_of(BLOCK as u64);
@@ -190,12 +191,12 @@ impl Journal {
         self.used > 0 && (self.used >= self.log_bytes || end > room)
     }
 
-    /// Where the log ends, from the beginning of its area.
+    /// Returns where the log ends, from the beginning of its area.
     fn log_end(&self, sb: &Super) -> u64 {
         sb.log_at() - sb.area_at() + self.used
     }
 
-    /// What is to be claimed next.
+    /// Returns what is to be claimed next.
     fn unclaimed(&self, sb: &Super) -> Option<Claim> {
         if self.slot_missing {
             return Some(Claim::Slot);
@@ -235,12 +236,12 @@ impl Journal {
         self.request(DiskOp::Write { offset, data, durable: true }, out);
     }
 
-    /// Whether a write found no space and is to be tried again.
+    /// Returns true if a write found no space and is to be tried again.
     pub fn waits_for_space(&self) -> bool {
         self.retry.is_some()
     }
 
-    /// When a write is tried again.
+    /// Returns when a write is tried again.
     pub fn deadline(&self) -> Mono {
         self.retry.as_ref().map_or(Mono::NEVER, |(at, ..)| *at)
     }
@@ -279,7 +280,7 @@ impl Journal {
         self.write(at, aligned(&bytes), out);
     }
 
-    /// Whether the store is marked for a cluster of this level; the next snapshot marks it.
+    /// Returns true if the store is marked for a cluster of this level; the next snapshot marks it.
     pub(crate) fn is_marked(&self, level: Level) -> bool {
         self.sb.as_ref().is_none_or(|sb| sb.version >= version_at(level))
     }

@@ -12,7 +12,7 @@ const GROUP_HEAD: usize = 60;
 /// An entry. Its term was always 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// Where it stands.
+    /// Place where it stands.
     pub(crate) index: Index,
     /// The encoded proposal.
     pub(crate) data: Bytes,

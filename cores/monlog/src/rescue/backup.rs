@@ -20,11 +20,11 @@ pub(super) struct Backup {
 pub struct About {
     /// The cluster.
     pub fsid: Fsid,
-    /// When it was made.
+    /// Time when it was made.
     pub stamp: UTime,
     /// Epoch of its OSD map.
     pub epoch: types::Epoch,
-    /// Where its monitors were, by name.
+    /// Place where its monitors were, by name.
     pub monitors: Vec<(String, types::EntityAddrVec)>,
 }
 

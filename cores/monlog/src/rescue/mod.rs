@@ -58,7 +58,7 @@ pub type ReadAt<'a> = dyn FnMut(u64, &mut [u8]) -> Result<(), String> + 'a;
 pub struct Seat {
     /// Its name, without `mon.`.
     pub name: String,
-    /// Where it listens.
+    /// Place where it listens.
     pub addrs: types::EntityAddrVec,
     /// The number of its store: random, not 0.
     pub voter: u64,

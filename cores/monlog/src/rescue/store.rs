@@ -100,7 +100,7 @@ fn newest_superblock(read: &mut ReadAt<'_>, len: u64, minor: &mut Vec<String>) -
     found.into_iter().max_by_key(|sb| sb.generation).ok_or_else(|| "neither superblock is readable".into())
 }
 
-/// Whether this voter decides by itself: then all that is durable here is committed.
+/// Returns true if this voter decides by itself: then all that is durable here is committed.
 fn is_alone(snapshot: &Snapshot) -> bool {
     let newest = snapshot.saved.entries.iter().rev().find(|e| e.kind == Kind::Membership);
     let named = newest.and_then(|e| <Membership as denc::Decode>::from_bytes(&e.data).ok());

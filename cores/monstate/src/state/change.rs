@@ -15,7 +15,7 @@ const VERSION: u8 = 1;
 /// Changes that happen together, or not at all.
 #[derive(Clone, Debug, Default)]
 pub struct Proposal {
-    /// When the proposal was made, by the proposer's clock.
+    /// Time when the proposal was made, by the proposer's clock.
     pub stamp: UTime,
     /// The changes, in the order in which they are applied.
     pub changes: Vec<Change>,
@@ -112,13 +112,13 @@ pub enum Change {
 /// The mute of a health code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mute {
-    /// When the mute ends; zero for never.
+    /// Time when the mute ends; zero for never.
     pub until: UTime,
-    /// Whether the code stays muted when its finding goes away or grows.
+    /// True if the code stays muted when its finding goes away or grows.
     pub sticky: bool,
     /// The finding's line when it was muted.
     pub summary: String,
-    /// How many things the finding was about then.
+    /// Number of things the finding was about then.
     pub count: u64,
 }
 denc::plain!(Mute { until, sticky, summary, count });

@@ -12,7 +12,7 @@ const REMEMBERED: usize = 200;
 pub struct Step {
     /// The number of the change, from 1 on.
     pub version: u64,
-    /// When it was made.
+    /// Time when it was made.
     pub stamp: UTime,
     /// Who made it.
     pub by: String,

@@ -42,7 +42,7 @@ struct Of {
 /// Answers that came within some seconds.
 #[derive(Clone, Debug, Default)]
 struct Slice {
-    /// When the first one came, in seconds; 0 for those of before the level, whose time was not kept.
+    /// Time when the first one came, in seconds; 0 for those of before the level, whose time was not kept.
     since: u32,
     /// Oldest first.
     answers: VecDeque<(RequestKey, Answered)>,

@@ -17,7 +17,7 @@ pub const CEILING: u32 = 20_000;
 const STEP: u32 = 32;
 /// The same for maps that are older than [`OLD`] epochs.
 const OLD_STEP: u32 = 512;
-/// How many epochs back full maps are kept densely.
+/// Number of epochs back full maps are kept densely.
 const OLD: u32 = 1024;
 
 /// Increments by the epoch that they lead to, and some full maps.
@@ -83,7 +83,7 @@ impl History {
         }
     }
 
-    /// Whether [`History::trim`] would forget anything.
+    /// Returns true if [`History::trim`] would forget anything.
     pub fn has_below(&self, below: Epoch) -> bool {
         self.second_full().is_some_and(|second| second <= below)
     }
@@ -102,12 +102,12 @@ impl History {
         self.full.keys().nth(1).copied()
     }
 
-    /// How many increments there are.
+    /// Returns how many increments there are.
     pub fn kept(&self) -> usize {
         self.incrementals.len()
     }
 
-    /// Whether each map from the oldest to the newest can be made.
+    /// Returns true if each map from the oldest to the newest can be made.
     #[cfg(any(test, feature = "sim"))]
     pub fn is_whole(&self) -> bool {
         self.incrementals.keys().copied().eq(self.first() + 1..=self.last())

@@ -14,7 +14,7 @@ pub struct MonRecord {
     pub voter: u64,
     /// Name of its manager.
     pub mgr_name: String,
-    /// Where its manager is reached.
+    /// Place where its manager is reached.
     pub mgr_addrs: EntityAddrVec,
     /// What `mon metadata` prints.
     pub metadata: BTreeMap<String, String>,
@@ -80,7 +80,7 @@ pub struct Quorum {
 }
 
 impl Quorum {
-    /// Whether there was never more than one monitor.
+    /// Returns true if there was never more than one monitor.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

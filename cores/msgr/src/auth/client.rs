@@ -36,7 +36,7 @@ pub struct HandedTicket {
 struct Ticket {
     session: Key,
     blob: TicketBlob,
-    /// When three quarters of its time are over.
+    /// Time when three quarters of its time are over.
     renew: Mono,
 }
 
@@ -125,12 +125,12 @@ impl ClientAuth {
         renew
     }
 
-    /// Whether another ticket for a service of this kind is needed: there is none, or somebody refused it.
+    /// Returns true if another ticket for a service of this kind is needed: there is none, or somebody refused it.
     pub fn lacks(&self, kind: EntityType) -> bool {
         !self.ready_for(kind) || self.lost & kind as u32 != 0
     }
 
-    /// Whether a connection to a service of this kind can be authenticated now.
+    /// Returns true if a connection to a service of this kind can be authenticated now.
     pub fn ready_for(&self, kind: EntityType) -> bool {
         matches!(self.method, ClientMethod::None) || kind == EntityType::Mon || self.services.contains_key(&(kind as u32))
     }
@@ -287,7 +287,7 @@ impl ClientAuth {
         Ok(())
     }
 
-    /// How often a monitor refused the own key since one took it last.
+    /// Returns how often a monitor refused the own key since one took it last.
     pub fn refusals(&self) -> u32 {
         self.refusals
     }
@@ -305,7 +305,7 @@ impl ClientAuth {
         }
     }
 
-    /// When [`ClientAuth::renew_request`] will have something to say next, on an open monitor session.
+    /// Returns when [`ClientAuth::renew_request`] will have something to say next, on an open monitor session.
     pub fn next_renewal(&self) -> Mono {
         if matches!(self.method, ClientMethod::None) || self.auth.is_none() {
             return Mono::NEVER;

@@ -22,7 +22,7 @@ const MAGIC: u64 = 0xff00_9cad_8826_aa55;
 /// A secret shared with one entity, or made for one session.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Key {
-    /// When it was made.
+    /// Time when it was made.
     pub created: UTime,
     /// The AES-128 key.
     pub secret: [u8; 16],
@@ -149,7 +149,7 @@ impl RotatingKeys {
         newest_first.next().or(last).map(|(id, key)| (*id, key))
     }
 
-    /// Whether a further key must be added (again and again until this is false).
+    /// Returns true if a further key must be added (again and again until this is false).
     pub fn due(&self, now: UTime) -> bool {
         self.keys.len() < GENERATIONS || self.current().is_none_or(|(_, key)| key.expires <= now)
     }

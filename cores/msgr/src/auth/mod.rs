@@ -113,7 +113,7 @@ impl Auth {
 pub(crate) struct Granted {
     pub(crate) name: EntityName,
     pub(crate) global_id: u64,
-    /// When the ticket was made; zero without one.
+    /// Time when the ticket was made; zero without one.
     pub(crate) made: UTime,
     /// `None`: everything.
     pub(crate) caps: Option<String>,
@@ -185,7 +185,7 @@ const EOPNOTSUPP: i32 = -95;
 const EACCES: i32 = -13;
 
 impl Acceptor {
-    /// Whether nobody can be let in, since no monitor has told the keys of the service.
+    /// Returns true if nobody can be let in, since no monitor has told the keys of the service.
     pub(crate) fn lacks_keys(&self) -> bool {
         matches!(self, Acceptor::Service(service) if service.keys.keys.is_empty())
     }

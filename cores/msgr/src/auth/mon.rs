@@ -54,7 +54,7 @@ pub struct MonAuth {
     pub auth_lifetime: Duration,
     /// How long a service's ticket holds.
     pub service_lifetime: Duration,
-    /// Whether a client may take up its old global id without the ticket that goes with it.
+    /// True if a client may take up its old global id without the ticket that goes with it.
     pub insecure_reclaim: bool,
 }
 

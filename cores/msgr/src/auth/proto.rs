@@ -201,7 +201,7 @@ pub(crate) struct TicketEntry {
     pub(crate) service: u32,
     /// [`ServiceTicket`], sealed for the holder.
     pub(crate) sealed: Bytes,
-    /// Whether `blob` is sealed too, with the session key of the holder's old ticket.
+    /// True if `blob` is sealed too, with the session key of the holder's old ticket.
     pub(crate) blob_sealed: bool,
     /// [`TicketBlob`].
     pub(crate) blob: Bytes,

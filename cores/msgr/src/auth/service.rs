@@ -45,7 +45,8 @@ impl ServiceAuth {
         }
     }
 
-    /// Whether what a ticket of this entity said does not hold any more: when it was made, and its rights (`None`: all).
+    /// Returns true if what a ticket of this entity said does not hold any more: when it was made, and its rights
+    /// (`None`: all).
     pub fn has_ended(&self, name: &EntityName, made: UTime, caps: Option<&str>) -> bool {
         self.revoked
             .get(name)

@@ -86,7 +86,7 @@ pub(crate) struct Reader {
     /// Gathers banner, head, epilogue.
     block: [u8; PREAMBLE + INLINE + GCM_TAG],
     filled: usize,
-    /// Whether messages may come (only after the handshake).
+    /// True if messages may come (only after the handshake).
     messages: bool,
     transcript: Option<Vec<u8>>,
     reserved: usize,
@@ -126,7 +126,7 @@ impl Reader {
         self.messages = true;
     }
 
-    /// Whether the stream stands in the middle of a frame.
+    /// Returns true if the stream stands in the middle of a frame.
     pub(crate) fn mid_frame(&self) -> bool {
         self.filled > 0 || !matches!(self.stage, Stage::Head)
     }
@@ -365,7 +365,7 @@ impl Reader {
         })
     }
 
-    /// How the next bytes should be received.
+    /// Returns how the next bytes should be received.
     pub(crate) fn receive(&mut self) -> Receive {
         let Stage::Body { preamble, body, .. } = &mut self.stage else { return Receive::Scratch };
         let (buf, at) = match body {
@@ -408,7 +408,7 @@ enum Step {
     Frame(Frame),
 }
 
-/// What a message is accounted for.
+/// Returns what a message is accounted for.
 fn announced(preamble: &Preamble) -> usize {
     OVERHEAD + preamble.lengths[1..].iter().sum::<usize>()
 }
@@ -441,7 +441,7 @@ fn open_body(cipher: Option<&mut Cipher>, body: &mut [u8]) -> Result<u8, FrameEr
     Ok(body[body.len() - GCM_TAG - BLOCK])
 }
 
-/// Whether the frame is complete (true) or was given up (false).
+/// Returns whether the frame is complete (true) or was given up (false).
 fn late_status(status: u8) -> Result<bool, FrameError> {
     match status & 0x0f {
         COMPLETE => Ok(true),

@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use types::{EntityAddr, EntityAddrVec, EntityType, Errno, SessionId};
 
-/// Whether a place is kept for somebody: a daemon, or who may do everything and has proven to be that.
+/// Returns true if a place is kept for somebody: a daemon, or who may do everything and has proven to be that.
 fn is_privileged(granted: &Granted) -> bool {
     let proven = granted.keys.session.is_some();
     proven && (granted.name.kind != EntityType::Client || granted.caps.as_deref().is_none_or(|caps| caps.trim() == "allow *"))

@@ -108,9 +108,9 @@ pub(super) struct Conn {
     pub(super) opened: Mono,
     pub(super) last_received: Mono,
     pub(super) last_probe: Mono,
-    /// When an ACK frame must be written; `NEVER` if nothing is owed.
+    /// Time when an ACK frame must be written; `NEVER` if nothing is owed.
     pub(super) ack_at: Mono,
-    /// When the connection's timer fires.
+    /// Time when the connection's timer fires.
     pub(super) timer: Mono,
 }
 
@@ -190,13 +190,13 @@ impl Conn {
         Ok(())
     }
 
-    /// Whether the peer's signature is right; takes the same time wherever it differs.
+    /// Returns true if the peer's signature is right; takes the same time wherever it differs.
     pub(super) fn signed(&self, signature: &[u8]) -> bool {
         signature.len() == 32 && signature.iter().zip(&self.expected_signature).fold(0, |acc, (a, b)| acc | (a ^ b)) == 0
     }
 
-    /// Whether it would end in the middle of something if it ended now: of the handshake (if the peer said anything at all) or of a
-    /// frame.
+    /// Returns true if it would end in the middle of something if it ended now: of the handshake (if the peer said
+    /// anything at all) or of a frame.
     pub(super) fn cut_short(&self) -> bool {
         let said = self.phase != Phase::Banner || self.reader.transcript_len() > 0;
         self.accepted && if self.phase == Phase::Ready { self.reader.mid_frame() } else { said }

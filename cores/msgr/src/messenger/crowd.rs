@@ -69,7 +69,7 @@ impl Crowd {
         lessen(&mut self.by_place, (peer.name.clone(), peer.ip));
     }
 
-    /// Who was turned away lately, and how often.
+    /// Returns who was turned away lately, and how often.
     pub(super) fn refused(&mut self, now: Mono) -> Vec<(EntityName, u64)> {
         self.refused.retain(|_, (_, last)| now.since(*last) < LATELY);
         self.refused.iter().map(|(name, (count, _))| (name.clone(), *count)).collect()

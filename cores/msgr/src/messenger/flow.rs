@@ -85,7 +85,7 @@ impl Messenger {
         Ok(())
     }
 
-    /// Whether a message of so many bytes may be received now; if so they are accounted.
+    /// Returns true if a message of so many bytes may be received now; if so they are accounted.
     fn admit(&mut self, conn: &Conn, bytes: usize) -> bool {
         let class = Class::of(conn.kind) as usize;
         // Those who wait for the common limit are served in their order, or large messages would never fit.

@@ -45,9 +45,9 @@ pub struct Messenger {
     closing: Vec<Box<Conn>>,
     /// Connections whose message waits for the throttle, oldest first, by class.
     parked: [VecDeque<ConnId>; 2],
-    /// Whether some of them wait for the limit of the whole class.
+    /// True if some of them wait for the limit of the whole class.
     full: [bool; 2],
-    /// Whether a parked connection may go on.
+    /// True if a parked connection may go on.
     relieved: bool,
     /// Bytes of messages received and not given back, by class.
     received: [usize; 2],
@@ -141,12 +141,13 @@ impl Messenger {
         }
     }
 
-    /// When `turn` must be called at the latest.
+    /// Returns when `turn` must be called at the latest.
     pub fn deadline(&self) -> Mono {
         self.timers.first().map_or(Mono::NEVER, |(at, _)| *at).min(self.penalties.deadline())
     }
 
-    /// Whether something happened that was not taken yet: a turn may let a client go on whose messages were received long ago.
+    /// Returns true if something happened that was not taken yet: a turn may let a client go on whose messages were
+    /// received long ago.
     pub fn has_event(&self) -> bool {
         !self.events.is_empty()
     }
@@ -246,13 +247,14 @@ impl Messenger {
         self.received.iter().sum()
     }
 
-    /// Whether a connection is this messenger's. For machines with several: accepted connections belong to the messenger that
-    /// was given the `Accepted`.
+    /// Returns true if a connection is this messenger's. For machines with several: accepted connections belong to the
+    /// messenger that was given the `Accepted`.
     pub fn owns(&self, conn: ConnId) -> bool {
         self.conns.contains_key(&conn)
     }
 
-    /// Who was turned away in the last minutes for having too many sessions, or because all clients together have, and how often.
+    /// Returns who was turned away in the last minutes for having too many sessions, or because all clients together
+    /// have, and how often.
     pub fn turned_away(&mut self, now: Mono) -> Vec<(EntityName, u64)> {
         self.crowd.refused(now)
     }
@@ -262,12 +264,12 @@ impl Messenger {
         self.conns.len()
     }
 
-    /// Who is on a session; `None` if it is gone or not open yet.
+    /// Returns who is on a session; `None` if it is gone or not open yet.
     pub fn peer(&self, session: SessionId) -> Option<&Arc<Peer>> {
         self.sessions.get(&session)?.peer.as_ref()
     }
 
-    /// What it was configured with.
+    /// Returns what it was configured with.
     pub fn config(&self) -> &Config {
         &self.config
     }

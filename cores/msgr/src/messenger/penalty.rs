@@ -63,7 +63,7 @@ impl Penalties {
         std::mem::replace(&mut self.standing, rest).into_values()
     }
 
-    /// When the next connection's time is over.
+    /// Returns when the next connection's time is over.
     pub(super) fn deadline(&self) -> Mono {
         self.standing.first_key_value().map_or(Mono::NEVER, |((at, _), _)| *at)
     }

@@ -36,7 +36,7 @@ pub(super) struct Session {
     pub(super) id: SessionId,
     pub(super) policy: Policy,
     pub(super) kind: EntityType,
-    /// Where to connect to; `None` if the peer connects.
+    /// Place to connect to; `None` if the peer connects.
     pub(super) target: Option<EntityAddr>,
     pub(super) peer: Option<Arc<Peer>>,
     pub(super) conn: Option<ConnId>,

@@ -68,7 +68,7 @@ impl Hand {
     }
 }
 
-/// What follows the signature.
+/// Returns what follows the signature.
 fn answers(stream: &[u8]) -> Vec<(Tag, Vec<u8>)> {
     let mut reader = Reader::new(FrameLimits { front: 1000, middle: 1000, data: 1000, control: 1000 });
     reader.allow_messages();

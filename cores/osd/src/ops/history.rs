@@ -16,7 +16,7 @@ const REMEMBERED: Duration = Duration::from_secs(600);
 pub(crate) struct Finished {
     op: Op,
     stages: [Duration; STAGES.len()],
-    /// When its answer was handed over.
+    /// Time when its answer was handed over.
     ended: Now,
 }
 
@@ -47,12 +47,12 @@ pub(crate) struct History {
     slow: VecDeque<Finished>,
     /// What an operation must take to get among the slowest.
     floor: Duration,
-    /// When the oldest of the slowest is forgotten.
+    /// Time when the oldest of the slowest is forgotten.
     next: Option<Mono>,
 }
 
 impl History {
-    /// Whether an operation that took so long is to be given to [`History::remember`].
+    /// Returns true if an operation that took so long is to be given to [`History::remember`].
     pub(crate) fn wants(&self, took: Duration, now: Mono) -> bool {
         took > self.floor || self.next.is_none_or(|at| at <= now)
     }

@@ -115,7 +115,7 @@ impl OpTable {
         self.at(key).answer(executed, now, bytes_out)
     }
 
-    /// Whether the driver should have told the end of a round long ago.
+    /// Returns true if the driver should have told the end of a round long ago.
     pub(crate) fn overdue(&self) -> bool {
         self.answered.len() >= MOST_ANSWERED
     }
@@ -141,12 +141,12 @@ impl OpTable {
         self.places.iter().filter(|op| op.serial != 0 && op.place != Place::Answered)
     }
 
-    /// How many of clients are not answered.
+    /// Returns how many of clients are not answered.
     pub(crate) fn in_progress(&self) -> usize {
         self.under_way().filter(|op| op.session != crate::copies::OURSELVES).count()
     }
 
-    /// How many are older than `complaint`, and how old the oldest of them is.
+    /// Returns how many are older than `complaint`, and how old the oldest of them is.
     pub(crate) fn slow(&self, now: Mono, complaint: Duration) -> (u32, Duration) {
         let ages = self.under_way().map(|op| now.since(op.received)).filter(|age| *age > complaint);
         ages.fold((0, Duration::ZERO), |(count, oldest), age| (count + 1, oldest.max(age)))

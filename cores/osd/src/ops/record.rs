@@ -64,7 +64,7 @@ pub(crate) struct Request {
     pub(crate) object: Bytes,
     /// Codes of its first operations.
     pub(crate) codes: [u16; CODES],
-    /// How many operations it has.
+    /// Number of operations it has.
     pub(crate) vector: usize,
 }
 
@@ -84,9 +84,9 @@ impl Request {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CopyState {
     pub(crate) osd: OsdId,
-    /// When its promise came.
+    /// Time when its promise came.
     pub(crate) came: Option<Mono>,
-    /// Where its time went there, if it said so.
+    /// Place where its time went there, if it said so.
     pub(crate) time: Option<CopyTime>,
 }
 

@@ -73,7 +73,7 @@ impl Op {
         events
     }
 
-    /// How far it is, in Ceph's words.
+    /// Returns how far it is, in Ceph's words.
     fn flag_point(&self) -> &'static str {
         let last_wait = self.waits.iter().last().map(|(at, _)| at);
         let waits_for_copies = self.copies.all().iter().any(|copy| copy.came.is_none());

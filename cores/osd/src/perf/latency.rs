@@ -24,7 +24,7 @@ impl Latency {
         self.classes[class.min(CLASSES - 1)] += 1;
     }
 
-    /// How many, and their sum in nanoseconds.
+    /// Returns how many, and their sum in nanoseconds.
     pub(crate) fn sum(&self) -> (u64, u64) {
         (self.count, self.nanos)
     }

@@ -30,7 +30,7 @@ pub(crate) const KINDS: [(Kind, &str, &str); 3] =
     [(Kind::Read, "op_r", "read"), (Kind::Write, "op_w", "write"), (Kind::ReadWrite, "op_rw", "read_write")];
 
 impl Kind {
-    /// What the client sent it as.
+    /// Returns what the client sent it as.
     pub(crate) fn of(op: &OsdOp) -> Self {
         match (op.may_write(), op.flags & flags::READ != 0) {
             (false, _) => Kind::Read,
@@ -133,7 +133,7 @@ impl Osd {
     }
 }
 
-/// What an operation did to its image.
+/// Returns what an operation did to its image.
 fn share(op: &Op, now: Now) -> Share {
     Share {
         write: op.request.kind != Kind::Read,

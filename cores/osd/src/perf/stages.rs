@@ -62,7 +62,7 @@ pub(crate) struct Moments {
 }
 
 impl Moments {
-    /// How long each stage took.
+    /// Returns how long each stage took.
     pub(crate) fn stages(&self, readings: &Readings) -> [Duration; STAGES.len()] {
         let executed = self.executed.clamp(self.received, self.sent);
         // An operation that waits for a journal ends its execution before the answer; another one is answered within it.

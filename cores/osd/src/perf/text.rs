@@ -130,7 +130,7 @@ fn rank(section: &str, name: &str) -> (u8, &'static str) {
     }
 }
 
-/// What a counter is, in words: what its name says, and the kinds of the name's parts.
+/// Returns what a counter is, in words: what its name says, and the kinds of the name's parts.
 fn about(section: &str, name: &str) -> String {
     let words = name.replace('_', " ");
     match section {

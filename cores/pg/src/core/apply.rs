@@ -84,7 +84,7 @@ impl Core {
         Ok(commit)
     }
 
-    /// What these changes collect, and whether it stays in the store after them.
+    /// Returns what these changes collect, and whether it stays in the store after them.
     fn collected_by(&self, objects: &[ObjectChanges]) -> Vec<(ObjectId, bool)> {
         let staging = staging_pool(self.id.pg.pool);
         let of = |changes: &ObjectChanges| (changes.object.clone(), changes.changes.last() != Some(&ObjectChange::Remove));

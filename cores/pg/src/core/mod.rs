@@ -181,28 +181,29 @@ impl Core {
         self.commits.is_empty() && self.loose.is_empty()
     }
 
-    /// Whether it has fewer members than its pool needs to serve.
+    /// Returns true if it has fewer members than its pool needs to serve.
     pub(crate) fn is_short(&self) -> bool {
         let interval = &self.history.interval;
         (interval.members().count() as u64) < u64::from(interval.min_size)
     }
 
-    /// Whether it must not serve, though its copies agree: for want of members, or since it is about to be merged.
+    /// Returns true if it must not serve, though its copies agree: for want of members, or since it is about to be
+    /// merged.
     pub(crate) fn is_held(&self) -> bool {
         self.is_short() || self.history.interval.is_premerge()
     }
 
-    /// Whether this OSD leads the group in the present interval.
+    /// Returns true if this OSD leads the group in the present interval.
     pub(crate) fn leads(&self, ctx: &Ctx<'_>) -> bool {
         self.history.interval.primary == ctx.whoami
     }
 
-    /// Whether the map says so, for a copy that does not know its interval.
+    /// Returns true if the map says so, for a copy that does not know its interval.
     pub(crate) fn leads_by_map(&self, ctx: &Ctx<'_>) -> bool {
         ctx.map.placed(self.id.pg).acting_primary == ctx.whoami
     }
 
-    /// Whether the present interval wants a copy here.
+    /// Returns true if the present interval wants a copy here.
     pub(crate) fn is_member(&self, whoami: OsdId) -> bool {
         let interval = &self.history.interval;
         interval.members().chain(interval.home()).any(|osd| osd == whoami)
@@ -243,7 +244,7 @@ impl Core {
         ctx.out.extend(letters.into_iter().map(|(to, letter)| Effect::Tell { to, letter }));
     }
 
-    /// What this copy holds.
+    /// Returns what this copy holds.
     pub(crate) fn peer_info(&self) -> PeerInfo {
         let mut runs = self.log.runs();
         let head = self.info.last_update;
@@ -257,7 +258,7 @@ impl Core {
         PeerInfo { info: self.info.clone(), history: self.history.clone(), runs, missing, rests: Vec::new() }
     }
 
-    /// What is left of promises to those who may have read in earlier intervals.
+    /// Returns what is left of promises to those who may have read in earlier intervals.
     pub(crate) fn rests(&self, ctx: &Ctx<'_>) -> Vec<(OsdId, u32)> {
         ctx.leases.rests(ctx.now.mono, &self.history.past, readers(ctx.map.level))
     }
@@ -278,18 +279,18 @@ impl Core {
         bounds(self.id.pg.pool, self.id.pg.seed, pg_num)
     }
 
-    /// Whether an object, or one that is being collected, lies in this group.
+    /// Returns true if an object, or one that is being collected, lies in this group.
     pub(crate) fn holds(&self, object: &ObjectId) -> bool {
         let pool = self.id.pg.pool;
         let (pg_num, here) = (self.history.pg_num.max(1), object.pool == pool || object.pool == staging_pool(pool));
         here && types::hash::stable_mod(object.hash, pg_num, pg_num.next_power_of_two() - 1) == self.id.pg.seed
     }
 
-    /// Whether the OSDs where the group belongs may take over: they are as many as the pool wants, or as many as serve
-    /// now. While they are fewer, peering keeps others beside them (`peering::choose::plan`). To send these away would
-    /// begin an interval whose plan calls them back, and so on for ever. The same holds where a rule names an OSD
-    /// twice: it serves once, so the next plan would be another one than the map's. Such a group stays as it is, and
-    /// is undersized.
+    /// Returns true if the OSDs where the group belongs may take over: they are as many as the pool wants, or as many
+    /// as serve now. While they are fewer, peering keeps others beside them (`peering::choose::plan`). To send these
+    /// away would begin an interval whose plan calls them back, and so on for ever. The same holds where a rule names
+    /// an OSD twice: it serves once, so the next plan would be another one than the map's. Such a group stays as it
+    /// is, and is undersized.
     pub(crate) fn home_is_enough(&self) -> bool {
         let interval = &self.history.interval;
         let named = interval.home().count();
@@ -300,18 +301,18 @@ impl Core {
         home > 0 && !twice && home >= interval.members().count().min(interval.size.max(1) as usize)
     }
 
-    /// Whether members serve that do not belong to the group, since those that do are too few: nothing is left to be
-    /// done until the map finds more places.
+    /// Returns true if members serve that do not belong to the group, since those that do are too few: nothing is left
+    /// to be done until the map finds more places.
     pub(crate) fn keeps_guests(&self) -> bool {
         self.history.interval.home().next().is_some() && !self.home_is_enough()
     }
 
-    /// Who is down, not marked lost, and may have what is missing.
+    /// Returns who is down, not marked lost, and may have what is missing.
     pub(crate) fn unheard(&self, ctx: &Ctx<'_>) -> BTreeSet<OsdId> {
         self.history.prior(ctx.map, ctx.whoami, &Told::default()).down
     }
 
-    /// Whether a version is one that the group's log knows, or knew.
+    /// Returns true if a version is one that the group's log knows, or knew.
     pub(crate) fn counts(&self, version: EVersion) -> bool {
         version <= self.info.log_tail || self.log.has(version)
     }

@@ -70,7 +70,7 @@ impl Core {
         }
     }
 
-    /// What this copy holds of an object that another one misses in version `need`.
+    /// Returns what this copy holds of an object that another one misses in version `need`.
     pub(crate) fn look_up(&self, ctx: &Ctx<'_>, hold: Hold, object: &HObject, need: EVersion) -> Result<Sought, Unread> {
         let at: ObjectId = self.object(object.clone());
         let info = match ctx.store.stat(hold, &at) {
@@ -97,7 +97,7 @@ impl Core {
         }
     }
 
-    /// What the primary has of an object that is missing here, if its record says so, too.
+    /// Returns what the primary has of an object that is missing here, if its record says so, too.
     pub(crate) fn own_base(&mut self, ctx: &Ctx<'_>, hold: Hold, object: &HObject) -> Result<Option<Box<Base>>, Unread> {
         let Some(base) = self.missing.get(object).and_then(|lack| lack.base.clone()) else { return Ok(None) };
         if self.version_here(ctx, hold, object)? == Some(base.have) {

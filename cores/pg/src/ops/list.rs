@@ -99,7 +99,7 @@ fn list(env: &Env<'_>, request: &OsdOp, op: &Op, slot: &mut OpResult) -> Exec<i3
 /// Whether an attribute's value is what the client gave.
 type Judge = fn(value: &[u8], given: &[u8]) -> bool;
 
-/// Who judges for a filter of this kind: `plain`, which compares, or an object class.
+/// Returns who judges for a filter of this kind: `plain`, which compares, or an object class.
 fn judge(input: &[u8]) -> Exec<Judge> {
     let mut r = Reader::new(input);
     let (_, _, kind) = (r.blob()?, r.blob()?, r.blob()?);

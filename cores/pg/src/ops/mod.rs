@@ -69,7 +69,7 @@ impl Run<'_> {
     }
 }
 
-/// Whether a successful operation has no result of its own.
+/// Returns true if a successful operation has no result of its own.
 pub(crate) fn keeps_result(op: u16) -> bool {
     use code::*;
     matches!(op, STAT | ASSERT_VER | LIST_SNAPS | OMAPGETKEYS | OMAPGETVALS | OMAPGETHEADER | OMAPGETVALSBYKEYS)
@@ -130,7 +130,7 @@ pub(crate) fn apply(run: &mut Run<'_>, index: usize) -> Exec<i32> {
     }
 }
 
-/// What is for cache tiers and redirects only, which there are none of: answered as by a pool that is no tier.
+/// Returns what is for cache tiers and redirects only, which there are none of: answered as by a pool that is no tier.
 fn apply_tier(run: &mut Run<'_>, op: u16, index: usize) -> Exec<i32> {
     match op {
         code::CACHE_PIN | code::CACHE_UNPIN => Err(Errno::EINVAL.into()),

@@ -112,7 +112,7 @@ pub(crate) struct Copied {
     pub(crate) truncate_seq: u32,
     pub(crate) truncate_size: u64,
     pub(crate) omap: bool,
-    /// Where it lies, if it was too large to be kept in memory.
+    /// Place where it lies, if it was too large to be kept in memory.
     pub(crate) staged: Option<ObjectId>,
     /// Otherwise: the only portion.
     pub(crate) portion: Portion,

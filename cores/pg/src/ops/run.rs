@@ -59,7 +59,7 @@ impl Env<'_> {
         EVersion { epoch: self.map.epoch, version: self.info.last_update.version + 1 }
     }
 
-    /// Whether snapshot `snap` was removed from the pool.
+    /// Returns true if snapshot `snap` was removed from the pool.
     pub(crate) fn snap_removed(&self, snap: u64) -> bool {
         self.map.removed_snaps_queue.get(&self.id.pg.pool).is_some_and(|q| q.contains(snap))
             || self.purged.contains(snap)
@@ -132,14 +132,14 @@ pub(crate) type Copies = BTreeMap<usize, Result<crate::ops::portion::Copied, i32
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Object {
     pub(crate) at: ObjectId,
-    /// Whether the store has it; a deleted head that is kept for its clones exists.
+    /// True if the store has it; a deleted head that is kept for its clones exists.
     pub(crate) exists: bool,
     pub(crate) size: u64,
     pub(crate) info: ObjectInfo,
 }
 
 impl Object {
-    /// Whether clients see it.
+    /// Returns true if clients see it.
     pub(crate) fn live(&self) -> bool {
         self.exists && !self.info.is_whiteout()
     }
@@ -383,18 +383,18 @@ impl<'a> Run<'a> {
         if result < 0 || !changes { self.log_only(result) } else { self.write(result) }
     }
 
-    /// Whether the change takes space.
+    /// Returns true if the change takes space.
     fn grows(&self) -> bool {
         self.delta.bytes > 0 || self.delta.objects > 0
     }
 
-    /// Whether the cluster or pool is full and this request is not exempt.
+    /// Returns true if the cluster or pool is full and this request is not exempt.
     fn full(&self) -> bool {
         let full = self.env.pool.has_flag(pool_flags::FULL) || self.env.map.flags & maps::flags::FULL != 0;
         full && self.op.op.flags & flags::FULL_FORCE == 0 && self.op.peer.kind != types::EntityType::Mds
     }
 
-    /// What each operation returned, for the log, if the client asked for it.
+    /// Returns what each operation returned, for the log, if the client asked for it.
     fn returns(&self) -> Option<Box<[(i32, Bytes)]>> {
         if self.op.op.flags & flags::RETURNVEC == 0 {
             return None;

@@ -5,7 +5,7 @@ use crate::ops::run::{Exec, Run};
 use denc::Encode;
 
 impl Run<'_> {
-    /// Whether the object was changed since someone said it was not. Objects begin dirty, in every pool.
+    /// Returns whether the object was changed since someone said it was not. Objects begin dirty, in every pool.
     pub(super) fn op_is_dirty(&mut self, index: usize) -> Exec<i32> {
         let dirty = self.is_dirty();
         self.delta.rd += 1;

@@ -31,8 +31,8 @@ const REPLY: usize = 1 << 20;
 const PATIENCE: u32 = 600;
 
 impl Run<'_> {
-    /// Whether one more notification may be sent around. It is held until all have answered or its time is over, which the client chooses:
-    /// without a bound, small requests would fill the memory.
+    /// Returns whether one more notification may be sent around. It is held until all have answered or its time is
+    /// over, which the client chooses: without a bound, small requests would fill the memory.
     fn may_notify(&self, said: usize) -> Exec {
         let watches = self.env.watches.count(&self.before.at);
         if said > NOTICE || said * watches > TO_ALL {
@@ -46,8 +46,8 @@ impl Run<'_> {
         if full { Err(Errno::EDQUOT.into()) } else { Ok(()) }
     }
 
-    /// Whether one more watch of `holder` may be added. Ceph has no bound; without one a single client makes each change of the object
-    /// as slow as it likes.
+    /// Returns whether one more watch of `holder` may be added. Ceph has no bound; without one a single client makes
+    /// each change of the object as slow as it likes.
     fn may_watch(&self, holder: Holder) -> Exec {
         let watchers = &self.after.info.watchers;
         let full = watchers.len() >= OF_OBJECT

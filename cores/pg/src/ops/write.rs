@@ -73,7 +73,7 @@ impl Run<'_> {
         Rope::from(data).with_block_sums(self.at(index).sums.clone())
     }
 
-    /// How many bytes at the end of a write were cut off by a truncation that the writer did not know of.
+    /// Returns how many bytes at the end of a write were cut off by a truncation that the writer did not know of.
     fn stale_bytes(&self, extent: Extent) -> u64 {
         if self.after.info.truncate_seq <= extent.truncate_seq {
             return 0;

@@ -8,7 +8,7 @@ use objectstore::ObjectChange;
 use std::cmp::Ordering;
 use types::Errno;
 
-/// Whether `given` stands to `stored` as `op` says. EINVAL for operators that do not exist.
+/// Returns whether `given` stands to `stored` as `op` says. EINVAL for operators that do not exist.
 pub(super) fn holds(op: u8, order: Ordering) -> Exec<bool> {
     Ok(match op {
         cmp_op::EQ => order.is_eq(),

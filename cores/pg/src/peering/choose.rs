@@ -30,12 +30,13 @@ pub(crate) fn leader(infos: &BTreeMap<OsdId, PeerInfo>, whoami: OsdId) -> Option
     best.map(|(osd, _)| *osd)
 }
 
-/// Whether a copy can be brought up to the log of `leader`, of which entries behind `tail` are known, by that log alone.
+/// Returns true if a copy can be brought up to the log of `leader`, of which entries behind `tail` are known, by that
+/// log alone.
 pub(crate) fn continues(peer: &PeerInfo, leader: &PeerInfo, tail: EVersion) -> bool {
     common(&peer.runs, &leader.runs) >= tail
 }
 
-/// Who shall serve the group in this interval.
+/// Returns who shall serve the group in this interval.
 pub(crate) fn plan(infos: &BTreeMap<OsdId, PeerInfo>, interval: &Interval, whoami: OsdId) -> Option<Plan> {
     let leader = leader(infos, whoami)?;
     let authority = &infos[&leader];

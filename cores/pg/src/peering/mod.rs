@@ -136,7 +136,7 @@ impl Peering {
         self.again.min(self.wait.unwrap_or(Mono::NEVER))
     }
 
-    /// Who is waited for.
+    /// Returns who is waited for.
     pub(crate) fn blocked_by(&self) -> Vec<OsdId> {
         if matches!(self.step, Step::Activate) {
             let members = self.primary.members.all.iter();
@@ -146,12 +146,12 @@ impl Peering {
         self.needed.iter().chain(silent).copied().collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// Whether an OSD has answered.
+    /// Returns true if an OSD has answered.
     fn is_heard(&self, osd: OsdId) -> bool {
         self.infos.contains_key(&osd) || self.empty.contains(&osd) || self.unable.contains(&osd)
     }
 
-    /// What is true of the group.
+    /// Returns what is true of the group.
     pub(crate) fn state(&self) -> PgState {
         match self.step {
             _ if !self.needed.is_empty() => PgState::DOWN,
@@ -162,7 +162,7 @@ impl Peering {
         }
     }
 
-    /// Where the steps are, in Ceph's words.
+    /// Returns where the steps are, in Ceph's words.
     pub(crate) fn name(&self) -> &'static str {
         match self.step {
             _ if !self.needed.is_empty() => "Started/Primary/Peering/Down",
@@ -492,7 +492,7 @@ impl Peering {
         true
     }
 
-    /// Whether all members are ready, and the map knows enough.
+    /// Returns true if all members are ready, and the map knows enough.
     fn is_agreed(&self, core: &Core) -> bool {
         let there = matches!(self.step, Step::Activate);
         let ready = self.primary.members.all.values().all(|member| !member.acting || member.activated);
@@ -501,7 +501,7 @@ impl Peering {
         there && ready && durable && self.is_known_up(core)
     }
 
-    /// Whether the map says, where that matters, that this OSD was up in the interval.
+    /// Returns true if the map says, where that matters, that this OSD was up in the interval.
     fn is_known_up(&self, core: &Core) -> bool {
         #[cfg(feature = "sim")]
         if core.mistake == Some(crate::selfcheck::Mistake::NoUpThru) {
@@ -510,7 +510,7 @@ impl Peering {
         !core.history.needs_up_thru()
     }
 
-    /// Whether an earlier primary, or a copy that followed it, may still answer reads.
+    /// Returns true if an earlier primary, or a copy that followed it, may still answer reads.
     fn waits_for_rests(&mut self, core: &Core, ctx: &Ctx<'_>) -> bool {
         #[cfg(feature = "sim")]
         if core.mistake == Some(crate::selfcheck::Mistake::IgnoreRests) {
@@ -639,7 +639,7 @@ impl Peering {
         false
     }
 
-    /// Why the steps do not go on, and what helps.
+    /// Returns why the steps do not go on, and what helps.
     pub(crate) fn because(&self, core: &Core) -> String {
         let blocked = self.blocked_by();
         match () {

@@ -30,7 +30,7 @@ impl Pg {
         state.with(self.lack_of_members())
     }
 
-    /// What a group is called that has fewer members than its pool wants, or others than the map would choose.
+    /// Returns what a group is called that has fewer members than its pool wants, or others than the map would choose.
     fn lack_of_members(&self) -> PgState {
         let interval = &self.core.history.interval;
         let few = interval.primary >= 0 && (interval.members().count() as u64) < u64::from(interval.size);
@@ -62,7 +62,7 @@ impl Pg {
         (degraded, misplaced)
     }
 
-    /// Which part of the group a copy has that is filled, by the place of its cursor among all hashes.
+    /// Returns which part of the group a copy has that is filled, by the place of its cursor among all hashes.
     fn done(&self, backfill: &Backfill) -> f64 {
         let (start, end) = bounds(self.core.id.pg.pool, self.core.id.pg.seed, self.core.history.pg_num.max(1));
         let at = |object: &HObject| f64::from(object.reversed_hash());
@@ -104,7 +104,7 @@ impl Pg {
         }
     }
 
-    /// Who is waited for before the group can serve.
+    /// Returns who is waited for before the group can serve.
     pub(crate) fn blocked_by(&self) -> Vec<OsdId> {
         match &self.role {
             Role::Peering(peering) => peering.blocked_by(),
@@ -112,7 +112,7 @@ impl Pg {
         }
     }
 
-    /// What the monitors are told. Each call numbers the report anew.
+    /// Returns what the monitors are told. Each call numbers the report anew.
     pub fn stats(&mut self) -> PgReport {
         self.reports += 1;
         let (queued, done) =
@@ -144,7 +144,7 @@ impl Pg {
         self.leading().map_or(0, |primary| primary.watches.open(0).1)
     }
 
-    /// What `ceph pg query` shows.
+    /// Returns what `ceph pg query` shows.
     pub fn query(&self) -> Query {
         let primary = self.primary();
         let members = self.leading().into_iter().flat_map(|primary| &primary.members.all);
@@ -187,7 +187,7 @@ impl Pg {
         }
     }
 
-    /// Why the group does not go on, and what helps.
+    /// Returns why the group does not go on, and what helps.
     pub(crate) fn because(&self) -> String {
         match &self.role {
             Role::Broken => "its own records cannot be read or written on this OSD".into(),

@@ -131,27 +131,27 @@ impl Pg {
         }
     }
 
-    /// Which group.
+    /// Returns which group.
     pub fn id(&self) -> SpgId {
         self.core.id
     }
 
-    /// Whether the group's keys could not be read when it was loaded: [`Pg::reload`] may succeed.
+    /// Returns true if the group's keys could not be read when it was loaded: [`Pg::reload`] may succeed.
     pub fn load_failed(&self) -> bool {
         self.load_failed && matches!(self.role, Role::Broken)
     }
 
-    /// Whether operations are carried out now, not only collected.
+    /// Returns true if operations are carried out now, not only collected.
     pub fn is_active(&self) -> bool {
         self.primary().is_some_and(Primary::is_active)
     }
 
-    /// Whether the copy does what it is here for: it serves, or follows who does.
+    /// Returns true if the copy does what it is here for: it serves, or follows who does.
     pub fn is_settled(&self) -> bool {
         matches!(self.role, Role::Primary(_) | Role::Replica(_))
     }
 
-    /// Whether the group that has this number comes out of this one, which is splitting or will.
+    /// Returns true if the group that has this number comes out of this one, which is splitting or will.
     pub fn will_split_into(&self, seed: u32) -> bool {
         match &self.role {
             Role::Splitting(split) => split.makes(self.core.id.pg.seed, seed),
@@ -161,12 +161,12 @@ impl Pg {
         }
     }
 
-    /// How much of its log the group has in memory.
+    /// Returns how much of its log the group has in memory.
     pub fn log_size(&self) -> LogSize {
         LogSize { entries: self.core.log.len(), dups: self.core.log.dups(), bytes: self.core.log.bytes() }
     }
 
-    /// Whether nothing of the group is left.
+    /// Returns true if nothing of the group is left.
     pub fn is_removed(&self) -> bool {
         matches!(self.role, Role::Removed)
     }
@@ -360,7 +360,7 @@ impl Pg {
         self.settle(ctx);
     }
 
-    /// When [`Pg::turn`] must be called at the latest.
+    /// Returns when [`Pg::turn`] must be called at the latest.
     pub fn deadline(&self) -> Mono {
         match &self.role {
             Role::Primary(primary) => primary.deadline(primary.is_active() || self.watches_in_vain()),
@@ -406,7 +406,7 @@ impl Pg {
         self.leading().map_or(0, Primary::moving)
     }
 
-    /// Whether it would have begun with more objects if it might.
+    /// Returns true if it would have begun with more objects if it might.
     pub fn is_held_back(&self) -> bool {
         self.leading().is_some_and(Primary::is_held_back)
     }
@@ -440,8 +440,8 @@ impl Pg {
         }
     }
 
-    /// What is missing, unfound, and where it may be, as `list_unfound` shows it: so many objects behind the given
-    /// one.
+    /// Returns what is missing, unfound, and where it may be, as `list_unfound` shows it: so many objects behind the
+    /// given one.
     pub fn list_unfound(&self, ctx: &Ctx<'_>, after: Option<&HObject>, most: usize) -> UnfoundPage {
         match self.leading() {
             Some(primary) => primary.list_unfound(&self.core, ctx, after, most),
@@ -449,7 +449,7 @@ impl Pg {
         }
     }
 
-    /// What decides when the group is scrubbed next; `None` unless it is served from here.
+    /// Returns what decides when the group is scrubbed next; `None` unless it is served from here.
     pub fn scrub_state(&self) -> Option<ScrubState> {
         self.primary()?.scrub_state(&self.core)
     }
@@ -471,7 +471,7 @@ impl Pg {
         }
     }
 
-    /// What slots of this OSD the group has or waits for.
+    /// Returns what slots of this OSD the group has or waits for.
     pub fn slot_wishes(&self) -> SlotWishes {
         match &self.role {
             Role::Primary(primary) => SlotWishes { local: primary.reserve.wish(), remote: None },
@@ -490,7 +490,7 @@ impl Pg {
     }
 }
 
-/// Whether group `seed` can come out of group `from` of the same pool by splitting, in one step or several.
+/// Returns true if group `seed` can come out of group `from` of the same pool by splitting, in one step or several.
 pub fn descends(mut seed: u32, from: u32) -> bool {
     while seed > from {
         seed &= !(1 << seed.ilog2());

@@ -53,8 +53,8 @@ pub(crate) struct Splitting {
 }
 
 impl Splitting {
-    /// Whether group `seed` comes out of this split of the group `own`, or out of later ones: the map may have more groups by now than
-    /// this split makes.
+    /// Returns true if group `seed` comes out of this split of the group `own`, or out of later ones: the map may have
+    /// more groups by now than this split makes.
     pub(crate) fn makes(&self, own: u32, seed: u32) -> bool {
         let now = types::hash::stable_mod(seed, self.pg_num, self.pg_num.next_power_of_two() - 1);
         (now == own && seed != own) || self.children.iter().any(|(id, _)| id.pg.seed == now)
@@ -69,7 +69,7 @@ impl Splitting {
 }
 
 impl Pg {
-    /// What a sibling is to know: what this group knows, and its own members from now on.
+    /// Returns what a sibling is to know: what this group knows, and its own members from now on.
     fn child_history(&self, ctx: &Ctx<'_>, id: SpgId) -> History {
         let own = History::begin(ctx.map, id.pg);
         let (since, interval, up_thru, pg_num) = (own.since, own.interval, own.up_thru, own.pg_num);
@@ -178,7 +178,7 @@ impl Pg {
         }
     }
 
-    /// Which siblings a key goes to: that of its object; records that left the log have none and go to all.
+    /// Returns which siblings a key goes to: that of its object; records that left the log have none and go to all.
     fn owners(&self, key: &[u8], value: &[u8], children: &[SpgId], pg_num: u32) -> Vec<SpgId> {
         let pool = self.core.id.pg.pool;
         let object: Option<HObject> = match key.first() {

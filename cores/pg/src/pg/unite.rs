@@ -92,7 +92,7 @@ pub(crate) struct Uniting {
     after: Bytes,
     /// Numbers of sources of which nothing is left.
     gone: Vec<u32>,
-    /// When something that did not succeed is tried again.
+    /// Time when something that did not succeed is tried again.
     again: Option<Mono>,
 }
 
@@ -101,12 +101,12 @@ impl Uniting {
         Self { step, hold, legacies: Vec::new(), source: 0, prefix: 0, after: Bytes::new(), gone: Vec::new(), again: None }
     }
 
-    /// What is read for it.
+    /// Returns what is read for it.
     pub(crate) fn hold(&self) -> Hold {
         self.hold
     }
 
-    /// When it is to be called at the latest.
+    /// Returns when it is to be called at the latest.
     pub(crate) fn deadline(&self) -> Mono {
         self.again.unwrap_or(Mono::NEVER)
     }
@@ -121,12 +121,12 @@ impl Uniting {
     }
 }
 
-/// Whether a copy is complete, misses nothing, and ends at `end`.
+/// Returns true if a copy is complete, misses nothing, and ends at `end`.
 fn is_good(info: &Info, history: &History, missing: usize, end: EVersion) -> bool {
     history.created > 0 && history.is_complete() && missing == 0 && info.last_update == end
 }
 
-/// Where the log of the united group begins.
+/// Returns where the log of the united group begins.
 fn beginning(union: &Union, source: EVersion, target: EVersion) -> EVersion {
     EVersion { epoch: union.epoch, version: source.version + target.version + 1 }
 }
@@ -191,43 +191,43 @@ impl Pg {
         }
     }
 
-    /// Whether the group waits to be taken in by another one.
+    /// Returns true if the group waits to be taken in by another one.
     pub fn is_leaving(&self) -> bool {
         matches!(self.role, Role::Leaving)
     }
 
-    /// Who takes this group in, if it has nothing more to do than to be taken in.
+    /// Returns who takes this group in, if it has nothing more to do than to be taken in.
     pub fn heir(&self) -> Option<SpgId> {
         let union = self.core.history.unions.iter().find(|union| union.share == 0)?;
         let heir = SpgId { pg: PgId::new(self.core.id.pg.pool, union.into), shard: self.core.id.shard };
         (self.is_leaving() && self.core.is_drained()).then_some(heir)
     }
 
-    /// What this group leaves to the one that takes it in, if it has nothing more to do than that.
+    /// Returns what this group leaves to the one that takes it in, if it has nothing more to do than that.
     pub fn legacy(&self) -> Option<Legacy> {
         self.heir()?;
         let (info, history, missing) = (self.core.info.clone(), self.core.history.clone(), self.core.missing.len());
         Some(Legacy { id: self.core.id, info, history, missing, records: self.core.log.all().cloned().collect() })
     }
 
-    /// Whether the group waits for those that it takes in.
+    /// Returns true if the group waits for those that it takes in.
     pub fn waits_for_sources(&self) -> bool {
         matches!(&self.role, Role::Uniting(uniting) if uniting.step == Step::Wait)
     }
 
-    /// Whether nothing of the group is here, or what is here is being removed: it takes nothing in.
+    /// Returns true if nothing of the group is here, or what is here is being removed: it takes nothing in.
     pub fn is_nothing(&self) -> bool {
         let unknown = matches!(self.role, Role::Loading(_) | Role::Broken);
         matches!(self.role, Role::Removing(_) | Role::Removed) || self.core.history.created == 0 && !unknown
     }
 
-    /// Whether this group takes in the one with this number, if that is here.
+    /// Returns true if this group takes in the one with this number, if that is here.
     pub fn takes_in(&self, seed: u32) -> bool {
         let Some(union) = self.core.history.unions.first().filter(|union| union.share > 0) else { return false };
         seed != self.core.id.pg.seed && seed < self.core.history.pg_num && seed % union.share == self.core.id.pg.seed
     }
 
-    /// Whether the keys of this group are left over from a union that its target has carried out.
+    /// Returns whether the keys of this group are left over from a union that its target has carried out.
     pub(crate) fn is_left_over(&self, ctx: &Ctx<'_>, hold: Hold) -> Result<bool, Unread> {
         let leaves = self.core.history.unions.iter().find(|union| union.share == 0);
         let Some(union) = leaves.filter(|_| !self.core.history.removing) else { return Ok(false) };

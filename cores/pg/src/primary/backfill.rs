@@ -62,12 +62,12 @@ impl Backfill {
         &self.cursor
     }
 
-    /// Whether changes of this head are carried out at the copy.
+    /// Returns true if changes of this head are carried out at the copy.
     pub(crate) fn reaches(&self, head: &HObject) -> bool {
         *head <= self.cursor || self.batch.as_ref().is_some_and(|batch| batch.done.contains(head))
     }
 
-    /// Whether nothing can go on: all that is left to be brought are these heads.
+    /// Returns whether nothing can go on: all that is left to be brought are these heads.
     pub(crate) fn is_stuck(&self, heads: impl Fn(&HObject) -> bool) -> bool {
         let Some(batch) = self.batch.as_ref().filter(|batch| batch.compared) else { return false };
         batch.todo.union(&batch.begun).all(heads) && !(batch.todo.is_empty() && batch.begun.is_empty())
@@ -85,13 +85,13 @@ impl Backfill {
         }
     }
 
-    /// What the copy has of one object that is not among `ours`.
+    /// Returns what the copy has of one object that is not among `ours`.
     pub(crate) fn surplus(&self, head: &HObject, ours: &[HObject]) -> Vec<HObject> {
         let theirs = self.batch.iter().flat_map(|batch| batch.theirs.keys());
         theirs.filter(|object| same_object(object, head) && !ours.contains(object)).cloned().collect()
     }
 
-    /// How many heads are on their way.
+    /// Returns how many heads are on their way.
     pub(crate) fn begun(&self) -> usize {
         self.batch.as_ref().map_or(0, |batch| batch.begun.len())
     }

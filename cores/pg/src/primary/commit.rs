@@ -24,7 +24,7 @@ pub(crate) struct Release {
     pub(crate) sides: Option<Box<Sides>>,
     /// The operation it answers. If the interval ends before, it is carried out anew in the next one, or found to be done.
     pub(crate) op: Option<Box<ClientOp>>,
-    /// When it was executed.
+    /// Time when it was executed.
     pub(crate) executed: Mono,
 }
 
@@ -128,15 +128,16 @@ pub(crate) fn drop_work(ctx: &mut Ctx<'_>, work: &Work) {
     }
 }
 
-/// How much of the store is used, from 0 to 1. What the host cannot give is not there.
+/// Returns how much of the store is used, from 0 to 1. What the host cannot give is not there.
 pub(crate) fn used(ctx: &Ctx<'_>) -> f64 {
     let space = ctx.store.space();
     let total = space.total.min(space.available + space.data + space.omap + space.meta);
     if total == 0 { 0.0 } else { 1.0 - space.available as f64 / total as f64 }
 }
 
-/// Whether the client of a write that found no room expects to wait: the disk is full, as the map will tell it, and it asked for no
-/// other treatment. A write that is only too large for what is left of a disk that is not full gets its answer.
+/// Returns true if the client of a write that found no room expects to wait: the disk is full, as the map will tell
+/// it, and it asked for no other treatment. A write that is only too large for what is left of a disk that is not full
+/// gets its answer.
 fn waits_for_room(ctx: &Ctx<'_>, work: &Work) -> bool {
     let Work::Client(op) = work else { return false };
     let (space, full) = (ctx.store.space(), used(ctx) >= f64::from(ctx.map.full_ratio));

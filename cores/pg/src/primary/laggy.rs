@@ -12,14 +12,14 @@ use objectstore::Hold;
 pub(crate) struct Laggy(Vec<Hold>);
 
 impl Laggy {
-    /// Whether any do.
+    /// Returns true if any do.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
 impl Primary {
-    /// Whether this job reads while it is not certain that the group is still led from here.
+    /// Returns true if this job reads while it is not certain that the group is still led from here.
     pub(crate) fn must_wait_for_lease(&self, ctx: &Ctx<'_>, job: &Job) -> bool {
         if self.members.all.is_empty() {
             return false;
@@ -32,7 +32,7 @@ impl Primary {
         reads && !self.has_lease(ctx)
     }
 
-    /// Whether the promises of all other serving members run.
+    /// Returns true if the promises of all other serving members run.
     fn has_lease(&self, ctx: &Ctx<'_>) -> bool {
         let mut others = self.members.all.iter().filter(|(_, member)| member.acting);
         others.all(|(osd, _)| ctx.leases.holds(ctx.now.mono, *osd))

@@ -79,7 +79,7 @@ impl Job {
         Self { work, head, hold, fetched: false, waited: false, copies: Copies::new(), reqid, modifies }
     }
 
-    /// What was collected for it.
+    /// Returns what was collected for it.
     fn collected(&self) -> Vec<ObjectId> {
         self.copies.values().filter_map(|copied| copied.as_ref().ok()?.staged.clone()).collect()
     }
@@ -373,7 +373,7 @@ pub(crate) fn reqid(op: &ClientOp) -> ReqId {
     ReqId { kind: op.peer.kind as u8, num: op.peer.global_id as i64, tid: op.tid, inc: op.op.client_inc as i32 }
 }
 
-/// What can be refused without a look at the object.
+/// Returns what can be refused without a look at the object.
 pub(crate) fn check(ctx: &Ctx<'_>, op: &ClientOp) -> Result<crate::api::Needs, Errno> {
     // Lists of objects are not fenced, as in Ceph: they change nothing.
     let needs = needs(&op.op)?;

@@ -124,7 +124,7 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// What is shown of it.
+    /// Returns what is shown of it.
     pub(crate) fn query(&self, osd: OsdId) -> PeerQuery {
         PeerQuery {
             osd,
@@ -136,12 +136,12 @@ impl Member {
         }
     }
 
-    /// Whether a change of this head's objects is to be carried out there.
+    /// Returns true if a change of this head's objects is to be carried out there.
     pub(crate) fn reaches(&self, head: &HObject) -> bool {
         self.backfill.as_ref().is_none_or(|backfill| backfill.reaches(head))
     }
 
-    /// Whether it lacks the object, head or clone, and it is not on its way.
+    /// Returns true if it lacks the object, head or clone, and it is not on its way.
     pub(crate) fn lacks(&self, object: &HObject) -> bool {
         self.missing.contains_key(object)
     }
@@ -151,7 +151,7 @@ impl Member {
         self.owed.values().copied().fold(self.stream.oldest(), u64::min)
     }
 
-    /// Whether nothing is left to be brought to it.
+    /// Returns true if nothing is left to be brought to it.
     pub(crate) fn is_complete(&self) -> bool {
         self.activated && self.missing.is_empty() && self.pushed.is_empty() && self.backfill.is_none()
     }
@@ -183,8 +183,8 @@ pub(crate) struct Members {
 }
 
 impl Members {
-    /// Whether a change at this place is not durable at everybody who serves. A copy that is being filled is waited for, too, while too much
-    /// is under way to it: clients then write as fast as it takes that.
+    /// Returns true if a change at this place is not durable at everybody who serves. A copy that is being filled is
+    /// waited for, too, while too much is under way to it: clients then write as fast as it takes that.
     pub(crate) fn wait_for(&self, order: u64, sizes: &Sizes) -> bool {
         let holds = |member: &Member| member.acting || member.stream.is_full(sizes);
         order > 0 && self.all.values().any(|member| holds(member) && member.oldest() <= order)
@@ -243,12 +243,12 @@ impl Members {
         }
     }
 
-    /// Whether somebody lacks this head or one of its clones.
+    /// Returns true if somebody lacks this head or one of its clones.
     pub(crate) fn anybody_lacks(&self, head: &ObjectId) -> bool {
         self.all.values().any(|member| is_missing(&member.missing, head))
     }
 
-    /// Whether this head, or one of its clones, is on its way to somebody who has all else that his log names.
+    /// Returns true if this head, or one of its clones, is on its way to somebody who has all else that his log names.
     pub(crate) fn is_on_its_way(&self, head: &HObject) -> bool {
         self.all.values().any(|member| member.backfill.is_none() && is_missing(&member.pushed, head))
     }
@@ -269,7 +269,7 @@ impl Members {
         all
     }
 
-    /// Whether a copy said that it holds an object, which its log does not tell.
+    /// Returns true if a copy said that it holds an object, which its log does not tell.
     pub(crate) fn is_find(&self, osd: OsdId, object: &HObject) -> bool {
         self.finds.get(&osd).is_some_and(|objects| objects.contains_key(object))
     }

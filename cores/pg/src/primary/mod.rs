@@ -104,12 +104,12 @@ pub(crate) struct Primary {
 }
 
 impl Primary {
-    /// Whether operations are carried out.
+    /// Returns true if operations are carried out.
     pub(crate) fn is_active(&self) -> bool {
         self.stage == Stage::Serves
     }
 
-    /// Whether the copies have agreed.
+    /// Returns true if the copies have agreed.
     pub(crate) fn has_begun(&self) -> bool {
         self.stage != Stage::Making
     }
@@ -201,7 +201,7 @@ impl Primary {
         self.tell_ready(core, ctx);
     }
 
-    /// When [`Primary::turn`] must be called at the latest. `serves`: it looks at what serving brings, too.
+    /// Returns when [`Primary::turn`] must be called at the latest. `serves`: it looks at what serving brings, too.
     pub(crate) fn deadline(&self, serves: bool) -> Mono {
         let recovery = self.recovery.deadline();
         if !serves {
@@ -313,8 +313,8 @@ impl Primary {
         core.tell(ctx, to, &Letter::Settled(upto));
     }
 
-    /// Whether the group is about to be merged, and this OSD, which leads it, knows that all copies are whole and
-    /// durable and that nothing is under way.
+    /// Returns true if the group is about to be merged, and this OSD, which leads it, knows that all copies are whole
+    /// and durable and that nothing is under way.
     pub(crate) fn is_ready(&self, core: &Core) -> bool {
         let idle = self.jobs.is_empty() && self.lanes.is_empty() && self.pending.is_empty() && core.is_drained();
         core.history.interval.is_premerge() && self.is_clean(core) && self.recovery.clean && idle

@@ -97,9 +97,9 @@ pub(crate) struct Recovery {
     pub(crate) held_back: bool,
     /// An operator wants this group to recover, or to backfill, before others.
     forced: Forced,
-    /// When to look again.
+    /// Time to look again.
     pub(crate) next: Option<Mono>,
-    /// When questions that are not answered were asked last.
+    /// Time when questions that are not answered were asked last.
     asked_at: Mono,
     /// It was told that the group is clean.
     pub(crate) clean: bool,
@@ -110,7 +110,7 @@ impl Recovery {
         self.next.unwrap_or(Mono::NEVER)
     }
 
-    /// What an operator wants first.
+    /// Returns what an operator wants first.
     pub(crate) fn forced(&self) -> Forced {
         self.forced
     }
@@ -120,20 +120,20 @@ impl Recovery {
         self.taken.insert(object, ticket);
     }
 
-    /// Who waits for a part of an object that a copy gives now; it does not wait any more.
+    /// Returns who waits for a part of an object that a copy gives now; it does not wait any more.
     pub(crate) fn answered_part(&mut self, from: OsdId, object: &HObject, since: EVersion) -> Option<Hold> {
         let asked = |pull: &Pull| pull.from == from && pull.since == Some(since);
         self.pulls.get(object).is_some_and(asked).then(|| self.pulls.remove(object)).flatten().map(|pull| pull.hold)
     }
 
-    /// Whether objects are being brought.
+    /// Returns true if objects are being brought.
     pub(crate) fn is_busy(&self) -> bool {
         !self.begun.is_empty() || !self.pulls.is_empty()
     }
 }
 
 impl Primary {
-    /// Whether work on this object must wait until it was brought.
+    /// Returns true if work on this object must wait until it was brought.
     pub(crate) fn must_bring(&self, core: &Core, head: &ObjectId, modifies: bool) -> bool {
         if core.missing.is_empty() && self.members.all.is_empty() {
             return false;
@@ -141,7 +141,7 @@ impl Primary {
         is_missing(&core.missing, head) || modifies && (self.members.anybody_lacks(head) || self.is_arriving(head))
     }
 
-    /// Whether this head, or one of its clones, was brought to a copy, or here, and is not durable there.
+    /// Returns true if this head, or one of its clones, was brought to a copy, or here, and is not durable there.
     ///
     /// A change waits for that. Else who has the change and dies may be the only one who has what was before it. If the others go on
     /// without the change, it is undone there, and what was before it is nowhere.
@@ -272,7 +272,7 @@ impl Primary {
         self.recovery.begun.len() + self.members.all.values().map(of).sum::<usize>()
     }
 
-    /// Whether it would have begun with more objects if it might.
+    /// Returns true if it would have begun with more objects if it might.
     pub(crate) fn is_held_back(&self) -> bool {
         self.recovery.held_back
     }
@@ -746,8 +746,8 @@ impl Primary {
         self.reserve_again(core, ctx, osd);
     }
 
-    /// Whether all copies are complete and where they belong; or complete, and with guests among them for whom the
-    /// map has no place.
+    /// Returns true if all copies are complete and where they belong; or complete, and with guests among them for whom
+    /// the map has no place.
     pub(crate) fn is_clean(&self, core: &Core) -> bool {
         let interval = &core.history.interval;
         let home = interval.up == interval.acting || core.keeps_guests();
@@ -755,7 +755,7 @@ impl Primary {
         home && enough && self.is_recovered(core)
     }
 
-    /// Whether nobody lacks anything, and what was brought here is durable.
+    /// Returns true if nobody lacks anything, and what was brought here is durable.
     pub(crate) fn is_recovered(&self, core: &Core) -> bool {
         self.has_begun()
             && core.missing.is_empty()

@@ -68,7 +68,8 @@ impl Primary {
         state
     }
 
-    /// Why a group that serves does not move objects, or keeps copies elsewhere; nothing if all is well, or gets so.
+    /// Returns why a group that serves does not move objects, or keeps copies elsewhere; nothing if all is well, or
+    /// gets so.
     pub(crate) fn why_not_at_home(&self, core: &Core) -> String {
         if let Some(why) = self.why_not_moving(core) {
             return why;

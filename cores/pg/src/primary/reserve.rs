@@ -110,12 +110,12 @@ impl Reserve {
         wishes.then_some(SlotWish { priority: self.priority, held: self.local })
     }
 
-    /// Whether objects move for this purpose: all slots are there.
+    /// Returns true if objects move for this purpose: all slots are there.
     pub(crate) fn moves(&self, what: Move) -> bool {
         self.what == Some(what) && self.local && self.full_until.is_none() && self.targets.values().all(|target| target.held)
     }
 
-    /// Whether a target was too full.
+    /// Returns true if a target was too full.
     pub(crate) fn is_full(&self) -> bool {
         self.full_until.is_some()
     }
@@ -144,7 +144,7 @@ impl Primary {
         }
     }
 
-    /// What is to be done, and can be.
+    /// Returns what is to be done, and can be.
     fn to_move(&self, core: &Core, ctx: &Ctx<'_>) -> Option<Move> {
         let recovery = &self.recovery;
         let parked = |object: &HObject| recovery.unfound.contains_key(&object.at(SnapId::HEAD));
@@ -164,8 +164,8 @@ impl Primary {
         }
     }
 
-    /// Why nothing moves, in words, although something is to be moved; none if objects move, or there are none to
-    /// move.
+    /// Returns why nothing moves, in words, although something is to be moved; none if objects move, or there are none
+    /// to move.
     pub(crate) fn why_not_moving(&self, core: &Core) -> Option<String> {
         let reserve = &self.reserve;
         let Some(what) = reserve.what else { return self.held_back_by_flags(core) };
@@ -197,7 +197,7 @@ impl Primary {
         held.then(|| "the cluster's flag nobackfill or norebalance holds it back: 'ceph osd unset FLAG'".into())
     }
 
-    /// Whom objects go to.
+    /// Returns whom objects go to.
     fn slot_targets(&self, what: Move) -> Vec<OsdId> {
         let gets = |member: &Member| match what {
             Move::Recovery => !member.missing.is_empty() || member.backfill.is_none() && !member.pushed.is_empty(),
@@ -206,7 +206,7 @@ impl Primary {
         self.members.all.iter().filter(|(_, member)| member.activated && gets(member)).map(|(osd, _)| *osd).collect()
     }
 
-    /// How urgent it is.
+    /// Returns how urgent it is.
     fn move_priority(&self, core: &Core, ctx: &Ctx<'_>, what: Move) -> u8 {
         let forced = self.recovery.forced();
         let interval = &core.history.interval;
@@ -291,7 +291,7 @@ impl Primary {
         }
     }
 
-    /// Whether some target has not said that it has its slot back, or not answered.
+    /// Returns true if some target has not said that it has its slot back, or not answered.
     pub(crate) fn waits_for_targets(&self) -> bool {
         let reserve = &self.reserve;
         !reserve.returned.is_empty() || reserve.targets.values().any(|target| !target.held)

@@ -25,7 +25,7 @@ pub(crate) struct Trim {
     pub(crate) hold: Option<Hold>,
     /// Objects that were handed to their lanes and are not done.
     pub(crate) outstanding: usize,
-    /// When the next step is due.
+    /// Time when the next step is due.
     next: Option<Mono>,
 }
 

@@ -73,12 +73,12 @@ pub(crate) struct Search {
 }
 
 impl Search {
-    /// How many objects are unfound.
+    /// Returns how many objects are unfound.
     pub(crate) fn count(&self) -> usize {
         self.unfound.len()
     }
 
-    /// Whether somebody is asked who has not answered.
+    /// Returns true if somebody is asked who has not answered.
     pub(crate) fn is_open(&self) -> bool {
         self.open
     }
@@ -239,7 +239,8 @@ impl Primary {
         }
     }
 
-    /// What becomes of a head and its clones; `None`: nothing, since they were found, or are still on their way.
+    /// Returns what becomes of a head and its clones; `None`: nothing, since they were found, or are still on their
+    /// way.
     fn plan_loss(&self, core: &Core, ctx: &mut Ctx<'_>, job: &Job, mercy: Mercy) -> Result<Option<Loss>, Unread> {
         let head: &HObject = &job.head.object;
         let lost: BTreeMap<HObject, EVersion> =
@@ -275,7 +276,7 @@ impl Primary {
         Ok(Some(self.loss(core, ctx, &unit, &lost, head, stored.as_ref(), base, reverted)))
     }
 
-    /// Who holds an older version of an object that is newer than `own`.
+    /// Returns who holds an older version of an object that is newer than `own`.
     fn newer_elsewhere(&self, core: &Core, object: &HObject, need: EVersion, own: EVersion) -> Option<(OsdId, EVersion)> {
         let held = self.search.heard.iter().filter_map(|(osd, heard)| Some((*osd, *heard.told.get(object)?)));
         held.filter(|(_, version)| *version > own && *version < need && core.counts(*version)).max_by_key(|(_, version)| *version)
@@ -399,7 +400,8 @@ impl Primary {
         self.pump(core, ctx, &key);
     }
 
-    /// What is missing, unfound, and where it may be, as `list_unfound` shows it: so many objects behind the given one.
+    /// Returns what is missing, unfound, and where it may be, as `list_unfound` shows it: so many objects behind the
+    /// given one.
     pub(crate) fn list_unfound(&self, core: &Core, ctx: &Ctx<'_>, after: Option<&HObject>, most: usize) -> UnfoundPage {
         let mut missing: BTreeSet<&HObject> = core.missing.keys().collect();
         missing.extend(self.members.all.values().flat_map(|member| member.missing.keys()));
@@ -433,12 +435,12 @@ impl Primary {
         all.into_iter().collect()
     }
 
-    /// Whether everything that is left to be brought is unfound.
+    /// Returns true if everything that is left to be brought is unfound.
     pub(crate) fn is_out_of_finds(&self) -> bool {
         self.search.count() > 0 && !self.recovery.is_busy()
     }
 
-    /// What always holds of the search.
+    /// Returns what always holds of the search.
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn check_search(&self, core: &Core) -> Result<(), String> {
         for (object, need) in &self.search.unfound {

@@ -51,7 +51,7 @@ const LISTED: usize = 256;
 /// A question that is not answered is asked again after this.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Whether a client sent this to any member of its group, not to the primary.
+/// Returns true if a client sent this to any member of its group, not to the primary.
 pub fn is_aside(op: &OsdOp) -> bool {
     op.flags & (flags::BALANCE_READS | flags::LOCALIZE_READS) != 0
 }
@@ -80,7 +80,7 @@ impl Settled {
         }
     }
 
-    /// Whether all that happened to an object and its clones is durable everywhere.
+    /// Returns true if all that happened to an object and its clones is durable everywhere.
     fn covers(&self, head: &HObject) -> bool {
         self.upto >= self.listed_from && !self.open.iter().any(|(_, object)| same_object(object, head))
     }
@@ -91,7 +91,7 @@ impl Settled {
 pub(crate) struct Aside {
     /// `None` while nobody reads here.
     settled: Option<Settled>,
-    /// When the primary was asked, if it has not answered.
+    /// Time when the primary was asked, if it has not answered.
     asked: Option<Mono>,
     /// Reads that wait for data from the disk.
     pub(crate) reads: BTreeMap<Hold, Job>,
@@ -118,7 +118,7 @@ impl Aside {
         }
     }
 
-    /// What does not hold of it, in a group that is at this version.
+    /// Returns what does not hold of it, in a group that is at this version.
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn self_check(&self, version: u64) -> Result<(), String> {
         let idle = self.reads.iter().find(|(hold, job)| job.hold != **hold || !job.fetched || job.modifies);
@@ -145,7 +145,7 @@ enum Refusal {
     Open,
 }
 
-/// Whether a vector only looks at one object, at what all copies have of it.
+/// Returns true if a vector only looks at one object, at what all copies have of it.
 fn is_plain(ctx: &Ctx<'_>, op: &ClientOp) -> bool {
     let plain = |code: u16| {
         let names =
@@ -237,7 +237,7 @@ impl Replica {
         }
     }
 
-    /// Whether this copy may say what an object is now.
+    /// Returns whether this copy may say what an object is now.
     fn may_answer_aside(&self, core: &Core, ctx: &Ctx<'_>, head: &ObjectId) -> Result<(), Refusal> {
         let serves = self.activated && core.history.is_complete() && !core.is_held();
         let knows = ctx.map.level.has(Feature::ReplicaReads);
@@ -254,7 +254,7 @@ impl Replica {
         }
     }
 
-    /// Whether this copy is a member, and the promises of all others run.
+    /// Returns true if this copy is a member, and the promises of all others run.
     fn has_lease_aside(&self, core: &Core, ctx: &Ctx<'_>) -> bool {
         let members = || core.history.interval.members();
         #[cfg(feature = "sim")]
@@ -285,7 +285,7 @@ impl Replica {
         }
     }
 
-    /// What a read lacked is there. False if none waits for that.
+    /// Returns what a read lacked is there. False if none waits for that.
     pub(crate) fn fetched_aside(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, hold: Hold) -> bool {
         let Some(job) = self.aside.reads.remove(&hold) else { return false };
         self.attempt_aside(core, ctx, job);

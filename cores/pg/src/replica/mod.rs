@@ -89,7 +89,7 @@ pub(crate) struct Replica {
     pub(crate) applied: u64,
     /// The next bodies, with their numbers and the moments when they arrived. The store has no room for the first just now.
     pub(crate) stalled: VecDeque<(u64, Mono, Box<Body>)>,
-    /// When the store is asked again.
+    /// Time when the store is asked again.
     again: Mono,
     /// Under which it is read whether the parts fit that the first one brings.
     fitting: Option<Fitting>,
@@ -129,7 +129,7 @@ impl Replica {
         if self.stalled.is_empty() || self.is_fetching() { inquiry } else { inquiry.min(self.again) }
     }
 
-    /// Whether the first body that waits does so for something that is being fetched.
+    /// Returns true if the first body that waits does so for something that is being fetched.
     fn is_fetching(&self) -> bool {
         self.fitting.is_some_and(|fitting| fitting.fetching)
     }

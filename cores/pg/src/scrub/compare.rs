@@ -31,7 +31,7 @@ pub(crate) struct Copy<'a> {
 }
 
 impl<'a> Copy<'a> {
-    /// What it holds, if it could be read.
+    /// Returns what it holds, if it could be read.
     fn whole(&self) -> Option<&'a Entry> {
         self.entry.filter(|entry| entry.errors == 0)
     }
@@ -63,14 +63,14 @@ impl Verdict {
         self.shards.values().filter(|errors| **errors & shard::MISSING != 0).count()
     }
 
-    /// Whether only a deep scrub can find what is wrong with this copy.
+    /// Returns true if only a deep scrub can find what is wrong with this copy.
     pub(crate) fn is_deep(&self, osd: OsdId) -> bool {
         let errors = self.shards.get(&osd).copied().unwrap_or_default();
         errors & shard::DEEP != 0 || errors == 0 && self.errors & object::DEEP != 0
     }
 }
 
-/// Whether all copies hold the same, and none has an error.
+/// Returns true if all copies hold the same, and none has an error.
 pub(crate) fn agree(copies: &[Copy<'_>]) -> bool {
     let Some(first) = copies.first() else { return true };
     copies.iter().all(|copy| match (first.entry, copy.entry) {
@@ -110,7 +110,7 @@ pub(crate) fn judge(copies: &[Copy<'_>], size: Option<u64>) -> Option<Verdict> {
     Some(verdict)
 }
 
-/// Whether a copy holds what its record says, as far as that says it.
+/// Returns true if a copy holds what its record says, as far as that says it.
 fn fits(entry: &Entry, size: Option<u64>) -> bool {
     let info = entry.info();
     let sized = info.size.or(size).is_none_or(|size| size == entry.size);
@@ -153,7 +153,7 @@ pub(crate) fn recorded_size(head: &Entry, clone: SnapId) -> Option<u64> {
     head.info().snaps.clones.iter().find(|info| info.id == clone.0).map(|info| info.size)
 }
 
-/// What a copy could not read of itself, in Ceph's words.
+/// Returns what a copy could not read of itself, in Ceph's words.
 fn own_errors(errors: u64) -> String {
     let words = [
         (shard::READ_ERROR, "candidate had a read error"),

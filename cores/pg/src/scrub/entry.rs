@@ -67,22 +67,22 @@ impl Entry {
         ObjectInfo::decode(&self.record).unwrap_or_default()
     }
 
-    /// Whether an omap or a header of one was read.
+    /// Returns true if an omap or a header of one was read.
     pub(crate) fn has_omap(&self) -> bool {
         self.omap.is_some_and(|digest| digest != kernels::SEED)
     }
 
-    /// Whether it was read that there is neither an omap nor a header of one.
+    /// Returns true if it was read that there is neither an omap nor a header of one.
     pub(crate) fn lacks_omap(&self) -> bool {
         self.omap == Some(kernels::SEED)
     }
 
-    /// Whether there are attributes.
+    /// Returns true if there are attributes.
     pub(crate) fn has_attrs(&self) -> bool {
         self.attrs_digest != kernels::SEED
     }
 
-    /// Whether both copies hold the same, as far as both were read.
+    /// Returns true if both copies hold the same, as far as both were read.
     pub(crate) fn equals(&self, other: &Self) -> bool {
         self.size == other.size
             && self.record == other.record

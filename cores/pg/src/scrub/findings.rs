@@ -31,7 +31,7 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// What a new scrub begins with: what it cannot find itself of `last` time's.
+    /// Returns what a new scrub begins with: what it cannot find itself of `last` time's.
     pub(crate) fn begin(last: Option<&Self>, deep: bool) -> Self {
         let mut findings = Self::default();
         if let Some(last) = last.filter(|_| !deep) {
@@ -68,7 +68,7 @@ impl Findings {
         self.snapsets.insert(object.clone(), value);
     }
 
-    /// How many objects are not all right.
+    /// Returns how many objects are not all right.
     pub(crate) fn len(&self) -> usize {
         self.objects.len()
     }

@@ -23,7 +23,7 @@ struct Other {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gathering {
     ask: Ask,
-    /// When those who are silent are asked again.
+    /// Time when those who are silent are asked again.
     pub(crate) again: Mono,
     others: BTreeMap<OsdId, Other>,
 }
@@ -38,12 +38,12 @@ impl Gathering {
         Self { others: whom.map(|osd| (osd, other.clone())).collect(), ask, again }
     }
 
-    /// Whether all have said everything.
+    /// Returns true if all have said everything.
     pub(crate) fn is_complete(&self) -> bool {
         self.others.values().all(|other| other.done)
     }
 
-    /// What is to be asked of a copy now, if something is.
+    /// Returns what is to be asked of a copy now, if something is.
     pub(crate) fn question(&self, osd: OsdId) -> Option<Ask> {
         let other = self.others.get(&osd).filter(|other| !other.done)?;
         Some(Ask { from: other.from.clone(), ..self.ask.clone() })

@@ -139,7 +139,7 @@ impl Survey {
         }
     }
 
-    /// Whether it is known which objects there are.
+    /// Returns true if it is known which objects there are.
     pub(crate) fn is_listed(&self) -> bool {
         !matches!(self.part, Part::List)
     }
@@ -163,7 +163,7 @@ impl Survey {
         if matches!(self.part, Part::Record) { self.queue.front() } else { None }
     }
 
-    /// What came of it.
+    /// Returns what came of it.
     pub(crate) fn into_answer(self, serial: u64) -> Answer {
         Answer { serial, upto: self.upto, unreadable: self.unreadable, found: self.found }
     }

@@ -30,7 +30,7 @@ pub(crate) struct Several {
     pub(crate) trace: Vec<String>,
     /// OSDs that hear of each map though they are down, as one does that starts and reads what it missed.
     pub(crate) hears: BTreeSet<i32>,
-    /// Whether what the first one says to the second is lost just now.
+    /// True if what the first one says to the second is lost just now.
     pub(crate) loses: Option<fn(&Several, i32, i32) -> bool>,
     tid: u64,
 }
@@ -68,7 +68,7 @@ impl Several {
         self.osd(osd).pgs.get_mut(&group()).expect("a copy")
     }
 
-    /// Who leads the group by the map.
+    /// Returns who leads the group by the map.
     pub(crate) fn leads(&self) -> Option<i32> {
         Some(self.map.compute_up_acting(GROUP).acting_primary).filter(|osd| *osd >= 0)
     }
@@ -287,14 +287,14 @@ impl Several {
         (tid, self.content(tid))
     }
 
-    /// What a read gave, if it was answered.
+    /// Returns what a read gave, if it was answered.
     pub(crate) fn content(&self, tid: u64) -> Option<Result<Bytes, i32>> {
         let reply = self.answer(tid)?;
         let output = |reply: &OsdOpReply| reply.ops.last().map(|op| op.output.contiguous()).unwrap_or_default();
         Some(if reply.result < 0 { Err(reply.result) } else { Ok(output(&reply)) })
     }
 
-    /// Whether these hold the same objects, with the same records and data.
+    /// Returns true if these hold the same objects, with the same records and data.
     pub(crate) fn agree(&self, osds: &[i32]) -> bool {
         let held = |osd: &i32| {
             let store = &self.osds[osd].store;

@@ -25,7 +25,7 @@ fn changed(map: &OsdMap, make: impl FnOnce(&mut Incremental)) -> OsdMap {
     map.apply(&inc).unwrap()
 }
 
-/// How many groups of a pool each OSD leads.
+/// Returns how many groups of a pool each OSD leads.
 fn led(map: &OsdMap, pool: PoolId) -> BTreeMap<OsdId, usize> {
     let mut led: BTreeMap<OsdId, usize> = map.osds().map(|osd| (osd, 0)).collect();
     for pg in groups(map).into_iter().filter(|pg| pg.pool == pool) {
@@ -39,8 +39,8 @@ fn sets(map: &OsdMap) -> BTreeMap<PgId, BTreeSet<OsdId>> {
     groups(map).into_iter().map(|pg| (pg, map.placed(pg).up.iter().copied().collect())).collect()
 }
 
-/// How far OSDs lead from their share: what pools are charged for those beyond one group, the sum of squares over all, and the
-/// furthest of a pool.
+/// Returns how far OSDs lead from their share: what pools are charged for those beyond one group, the sum of squares
+/// over all, and the furthest of a pool.
 fn uneven(map: &OsdMap) -> (f64, f64, f64) {
     let tables: Vec<Table> = map.pools.keys().filter_map(|id| Table::of(map, *id)).collect();
     let mut sums: BTreeMap<OsdId, f64> = BTreeMap::new();

@@ -48,12 +48,12 @@ impl Domains {
         Self { places }
     }
 
-    /// Where an OSD is; none if the rule does not reach it.
+    /// Returns where an OSD is; none if the rule does not reach it.
     pub(crate) fn place(&self, osd: OsdId) -> Option<&Place> {
         self.places.get(&osd)
     }
 
-    /// Whether a copy of a group that is on these OSDs may go from one of them to another one.
+    /// Returns true if a copy of a group that is on these OSDs may go from one of them to another one.
     pub(crate) fn allow(&self, group: &[OsdId], from: OsdId, to: OsdId) -> bool {
         let (Some(a), Some(b)) = (self.places.get(&from), self.places.get(&to)) else { return false };
         let (Some((last, outer)), Some((_, outer_a))) = (b.at.split_last(), a.at.split_last()) else { return false };
@@ -62,7 +62,8 @@ impl Domains {
         a.take == b.take && outer == outer_a && !group.iter().filter(|osd| **osd != from).any(taken)
     }
 
-    /// Whether all OSDs of a group are where the rule may put copies, no two in the same bucket of the last type.
+    /// Returns true if all OSDs of a group are where the rule may put copies, no two in the same bucket of the last
+    /// type.
     pub(crate) fn holds(&self, group: &[OsdId]) -> bool {
         let place = |osd: &OsdId| self.places.get(osd).map(|p| (p.take, p.at.last().copied()));
         let places: Vec<_> = group.iter().map(place).collect();

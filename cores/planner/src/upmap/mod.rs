@@ -158,7 +158,7 @@ impl<'a> Search<'a> {
         self.make_both(found)
     }
 
-    /// How far OSDs are at least from their share for which two moves are made.
+    /// Returns how far OSDs are at least from their share for which two moves are made.
     fn far(&self) -> f64 {
         self.limits.deviation.max(1.0)
     }
@@ -230,7 +230,7 @@ impl<'a> Search<'a> {
         ranked.into_iter().find_map(|(_, pg)| self.step_for(pg, from, to))
     }
 
-    /// Whether an entry of `pg_upmap` says where a group is.
+    /// Returns true if an entry of `pg_upmap` says where a group is.
     fn is_pinned(&self, pg: PgId) -> bool {
         let all = || self.map.pg_upmap.keys().filter(|pg| !is_order(self.map, **pg)).copied().collect();
         self.pinned.get_or_init(all).contains(&pg)
@@ -316,7 +316,8 @@ fn first<T>(above: &BTreeMap<OsdId, f64>, deviation: f64, mut find: impl FnMut(O
     None
 }
 
-/// How much a move changes in a group's exceptions: 0 if it takes one back, 1 if it changes one, 2 if it adds one.
+/// Returns how much a move changes in a group's exceptions: 0 if it takes one back, 1 if it changes one, 2 if it adds
+/// one.
 fn rank(pairs: &[(OsdId, OsdId)], from: OsdId, to: OsdId) -> u8 {
     match pairs.iter().find(|(_, at)| *at == from) {
         Some((home, _)) if *home == to => 0,
@@ -336,7 +337,8 @@ fn replaced(pairs: &[(OsdId, OsdId)], from: OsdId, to: OsdId) -> Pairs {
     pairs
 }
 
-/// Where exceptions lead from the places that CRUSH gives, and which of them have an effect. As the map applies them.
+/// Returns where exceptions lead from the places that CRUSH gives, and which of them have an effect. As the map
+/// applies them.
 fn applied(map: &OsdMap, raw: &[OsdId], pairs: &[(OsdId, OsdId)]) -> (Vec<OsdId>, Pairs) {
     let (mut osds, mut used) = (raw.to_vec(), Pairs::new());
     for (from, to) in pairs {

@@ -48,7 +48,7 @@ fn sound(map: &OsdMap, moves: &Moves) {
     }
 }
 
-/// How far OSDs are from their share: the most in a pool, and the most over all.
+/// Returns how far OSDs are from their share: the most in a pool, and the most over all.
 fn deviations(map: &OsdMap) -> (f64, f64) {
     let tables: Vec<Table> = map.pools.keys().filter_map(|id| Table::of(map, *id, |pg| map.placed(pg).up.clone())).collect();
     let most = |above: &BTreeMap<OsdId, f64>| above.values().map(|x| x.abs()).fold(0.0, f64::max);

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// Cached blocks: one entry of [`BlockCache`].
 struct Blocks {
     value: Checked,
-    /// Whether the memory is a part of a larger buffer. The entry then keeps the whole buffer alive.
+    /// True if the memory is a part of a larger buffer. The entry then keeps the whole buffer alive.
     shared: bool,
     hot: Cell<bool>,
     standing: Standing,
@@ -88,7 +88,7 @@ const REMEMBERED: usize = 2;
 /// Most blocks of one entry. A part of a long run can then stay without the rest.
 const LONGEST_RUN: u64 = 16;
 
-/// How many runs that went are remembered, for a cache of `memory` bytes.
+/// Returns how many runs that went are remembered, for a cache of `memory` bytes.
 fn remembered(memory: usize) -> usize {
     REMEMBERED * memory / (LONGEST_RUN as usize * BLOCK)
 }

@@ -55,13 +55,13 @@ impl Store {
                 || self.space_due())
     }
 
-    /// Whether a checkpoint is due as space is short, or may come back.
+    /// Returns true if a checkpoint is due as space is short, or may come back.
     fn space_due(&self) -> bool {
         let available = self.available_blocks();
         self.is_short(available) || self.reclaim_with(available) <= self.now
     }
 
-    /// When a checkpoint is due only because it may free space: removed data takes space until then.
+    /// Returns when a checkpoint is due only because it may free space: removed data takes space until then.
     pub(crate) fn reclaim_at(&self) -> Mono {
         if self.may_reclaim() { self.reclaim_with(self.available_blocks()) } else { Mono::NEVER }
     }
@@ -96,7 +96,7 @@ impl Store {
         self.pipeline.ranges()
     }
 
-    /// Whether the superblock of a flip is being written: the moment that tests like best for a crash.
+    /// Returns true if the superblock of a flip is being written: the moment that tests like best for a crash.
     #[cfg(test)]
     pub(crate) fn flipping(&self) -> bool {
         self.checkpoint.as_ref().is_some_and(|c| matches!(c.stage, Stage::Mark | Stage::Flip(_)))

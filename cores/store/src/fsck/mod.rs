@@ -60,9 +60,9 @@ pub struct Finding {
     pub severity: Severity,
     /// What is wrong.
     pub what: String,
-    /// Where it is: disk and byte, or object and byte.
+    /// Place where it is: disk and byte, or object and byte.
     pub place: String,
-    /// Whether [`repair`] can mend it.
+    /// True if [`repair`] can mend it.
     pub repairable: bool,
 }
 

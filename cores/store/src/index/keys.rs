@@ -140,7 +140,7 @@ pub(crate) fn inner(id: u64, kind: u8, tail: &[u8]) -> Bytes {
 /// Length of the part of an [`inner`] key before its tail.
 pub(crate) const INNER_HEAD: usize = 10;
 
-/// Where all that hangs below `id` begins; it ends where `id + 1` begins.
+/// Returns where all that hangs below `id` begins; it ends where `id + 1` begins.
 pub(crate) fn inner_start(id: u64) -> Bytes {
     let mut out = Vec::with_capacity(9);
     out.push(INNER);

@@ -42,7 +42,7 @@ impl Overlay {
         self.frozen.as_ref()
     }
 
-    /// Whether a checkpoint would change the tree.
+    /// Returns true if a checkpoint would change the tree.
     pub(crate) fn has_news(&self) -> bool {
         !self.active.is_empty()
     }

@@ -46,7 +46,7 @@ impl Ptr {
         Self { block: runs[0].0, blocks, crc, pieces: (runs.len() > 1).then(|| runs.into()) }
     }
 
-    /// Where the page lies.
+    /// Returns where the page lies.
     pub(crate) fn runs(&self) -> impl Iterator<Item = Run> + '_ {
         let whole = self.pieces.is_none().then_some((self.block, self.blocks));
         whole.into_iter().chain(self.pieces.iter().flat_map(|pieces| pieces.iter().copied()))
@@ -86,7 +86,7 @@ impl Ptr {
         pieces.iter().all(|run| good(*run)).then_some(Self { block, blocks, crc, pieces: Some(pieces) })
     }
 
-    /// Whether so many bytes can be a pointer.
+    /// Returns true if so many bytes can be a pointer.
     fn is_size(len: usize) -> bool {
         len >= Self::SIZE && (len - Self::SIZE).is_multiple_of(Self::PIECE)
     }

@@ -185,7 +185,7 @@ pub(crate) struct Replayed {
     pub(crate) head: RecordHead,
     /// Its changes.
     pub(crate) body: Bytes,
-    /// Where its data begins, in blocks from the group's start.
+    /// Place where its data begins, in blocks from the group's start.
     pub(crate) data_at: u64,
 }
 

@@ -87,7 +87,7 @@ pub(crate) struct Journal {
     /// Last group known durable, with all before it.
     durable: u64,
     flights: VecDeque<Flight>,
-    /// Whether a part of the ring is being written ahead.
+    /// True if a part of the ring is being written ahead.
     claiming: bool,
 }
 
@@ -120,7 +120,7 @@ impl Journal {
         End { mark: self.ring.mark(), lsn: self.lsn, chain: self.chain }
     }
 
-    /// Whether no group is in flight.
+    /// Returns true if no group is in flight.
     pub(crate) fn is_quiet(&self) -> bool {
         self.flights.is_empty()
     }
@@ -143,7 +143,7 @@ impl Journal {
 
 /// Groups on their way to the disk.
 impl Journal {
-    /// Whether another group may be formed.
+    /// Returns true if another group may be formed.
     pub(crate) fn takes_groups(&self) -> bool {
         self.flights.len() < FLIGHTS
     }
@@ -245,7 +245,7 @@ impl Journal {
         self.ring.settle_for_claimed();
     }
 
-    /// Whether the ring is written to its end.
+    /// Returns true if the ring is written to its end.
     pub(crate) fn is_claimed(&self) -> bool {
         self.ring.claimed() == self.ring.len()
     }
@@ -258,7 +258,7 @@ impl Journal {
         self.records.get(seq, index)
     }
 
-    /// Whether a record's data need not stay in memory when it is in its place.
+    /// Returns true if a record's data need not stay in memory when it is in its place.
     pub(crate) fn is_cold(&self, seq: u64) -> bool {
         self.records.is_cold(seq)
     }
@@ -268,7 +268,7 @@ impl Journal {
         self.records.location(seq)
     }
 
-    /// Whether the record is remembered.
+    /// Returns true if the record is remembered.
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn knows(&self, seq: u64) -> bool {
         self.records.knows(seq)
@@ -287,7 +287,7 @@ impl Journal {
 
 /// Replay.
 impl Journal {
-    /// Whether a group that was found is the next one.
+    /// Returns true if a group that was found is the next one.
     pub(crate) fn follows(&self, header: &Header) -> bool {
         header.lsn == self.lsn + 1 && header.chain == self.chain
     }

@@ -39,7 +39,7 @@ impl Records {
         self.all.get(index(seq.checked_sub(self.base)?))
     }
 
-    /// Whether this record is remembered.
+    /// Returns true if this record is remembered.
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn knows(&self, seq: u64) -> bool {
         self.record(seq).is_some()
@@ -99,7 +99,7 @@ impl Records {
         self.record(seq)?.data.as_ref()?.get(index)
     }
 
-    /// Whether a record's data need not stay in memory when it is in its place.
+    /// Returns true if a record's data need not stay in memory when it is in its place.
     pub(crate) fn is_cold(&self, seq: u64) -> bool {
         self.record(seq).is_some_and(|record| record.cold)
     }

@@ -7,9 +7,9 @@ pub(crate) struct Ring {
     len: u64,
     /// How many of them, from the start, were written before.
     claimed: u64,
-    /// Where the oldest group that is still needed begins.
+    /// Place where the oldest group that is still needed begins.
     head: u64,
-    /// Where the next group goes, if there is room.
+    /// Place where the next group goes, if there is room.
     tail: u64,
     /// Blocks placed since the beginning, waste at the end included.
     placed: u64,

@@ -36,7 +36,7 @@ pub(crate) struct Ahead {
     want: u64,
     /// [`crate::space::alloc::Allocator::beyond`] when `want` was last changed.
     seen: u64,
-    /// Whether a write is in flight.
+    /// True if a write is in flight.
     pub(super) writing: bool,
     /// Nothing is written ahead before this time: the host had no space.
     pub(super) not_before: Mono,

@@ -57,7 +57,7 @@ pub(crate) struct Allocator {
     lent: u64,
     /// Blocks given out so far for which the host had to find space.
     pub(crate) beyond: u64,
-    /// Where data and pages were given out last.
+    /// Place where data and pages were given out last.
     cursors: [u64; 2],
     /// First chunk that was not looked at for gaps.
     gaps: u64,

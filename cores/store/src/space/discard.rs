@@ -84,7 +84,7 @@ impl Space {
         self.discards.flying
     }
 
-    /// When [`Self::tell_free`] has something to do.
+    /// Returns when [`Self::tell_free`] has something to do.
     pub(crate) fn tell_free_at(&self) -> Mono {
         let d = &self.discards;
         let idle = d.flying || (d.notes.is_empty() && !d.is_search_due(self.total()));

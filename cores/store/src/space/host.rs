@@ -66,7 +66,7 @@ impl Space {
         }
     }
 
-    /// When [`Self::ask_sizes`] has something to do.
+    /// Returns when [`Self::ask_sizes`] has something to do.
     pub(crate) fn ask_sizes_at(&self) -> Mono {
         self.host.stat_at.unwrap_or(Mono(0))
     }

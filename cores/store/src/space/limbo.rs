@@ -42,7 +42,7 @@ pub(crate) struct Limbo {
 }
 
 impl Limbo {
-    /// Whether nothing is held back.
+    /// Returns true if nothing is held back.
     pub(crate) fn is_empty(&self) -> bool {
         self.freed.is_empty()
     }
@@ -98,13 +98,13 @@ impl Limbo {
         Some(Settled { runs, pages, end })
     }
 
-    /// Whether [`Self::settled`] has more.
+    /// Returns true if [`Self::settled`] has more.
     pub(crate) fn has_settled(&self) -> bool {
         let oldest = self.readers.keys().next().copied().unwrap_or(u64::MAX);
         self.freed.front().is_some_and(|freed| freed.epoch < oldest)
     }
 
-    /// What always holds between two calls, in this epoch.
+    /// Returns what always holds between two calls, in this epoch.
     ///
     /// # Errors
     /// A sentence that says what does not hold.

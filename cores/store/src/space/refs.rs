@@ -159,8 +159,8 @@ pub(crate) fn chunk_of(block: u64) -> (u32, u16) {
     ((block / CHUNK) as u32, (block % CHUNK) as u16)
 }
 
-/// Whether the block with this index has more than one reference according to its chunk's value, whose runs are in order. True,
-/// too, if that cannot be understood.
+/// Returns true if the block with this index has more than one reference according to its chunk's value, whose runs
+/// are in order. True, too, if that cannot be understood.
 pub(crate) fn is_shared(value: &[u8], index: u16) -> bool {
     let (runs, rest) = value.as_chunks::<8>();
     let run = |at: usize| (u16::from_le_bytes([runs[at][0], runs[at][1]]), u16::from_le_bytes([runs[at][2], runs[at][3]]));

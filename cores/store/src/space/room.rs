@@ -217,12 +217,12 @@ impl Space {
         }
     }
 
-    /// Whether the ring may be written further ahead: not for a while after the host had no space for it.
+    /// Returns true if the ring may be written further ahead: not for a while after the host had no space for it.
     pub(crate) fn may_claim(&self, now: Mono) -> bool {
         now >= self.host.claim_at
     }
 
-    /// Whether space is being written ahead now.
+    /// Returns true if space is being written ahead now.
     pub(crate) fn writes_ahead(&self) -> bool {
         self.ahead.writing
     }
@@ -315,7 +315,7 @@ impl Space {
         self.limbo.end_read(epoch);
     }
 
-    /// Whether all that flips freed is given back.
+    /// Returns true if all that flips freed is given back.
     pub(crate) fn is_settled(&self) -> bool {
         self.limbo.is_empty()
     }
@@ -328,7 +328,7 @@ impl Space {
         Some(settled)
     }
 
-    /// Whether [`Self::settled`] has more.
+    /// Returns true if [`Self::settled`] has more.
     pub(crate) fn has_settled(&self) -> bool {
         self.limbo.has_settled()
     }

@@ -24,7 +24,7 @@ fn world(seed: u64) -> World {
     world
 }
 
-/// Which names have which first byte.
+/// Returns which names have which first byte.
 fn held(world: &mut World) -> Vec<Option<u8>> {
     let first = |name| world.read(|s, h| s.read(h, name, 0, 1)).expect("nothing is damaged").to_vec().first().copied();
     names().iter().map(first).collect()

@@ -34,8 +34,9 @@ fn pages_in_pieces(disk: &[u8], ptr: &Ptr) -> usize {
     below + usize::from(ptr.pieces.is_some())
 }
 
-/// What a program that knows versions up to [`PLAIN`] must not find, if it opens the store as it is now: by the slot
-/// that counts, or by the one that is left if the other rots. None: it finds nothing of that kind, or refuses.
+/// Returns what a program that knows versions up to [`PLAIN`] must not find, if it opens the store as it is now: by
+/// the slot that counts, or by the one that is left if the other rots. None: it finds nothing of that kind, or
+/// refuses.
 fn misleads_the_older_program(world: &World) -> Option<&'static str> {
     let found: Vec<Superblock> = slots(world).into_iter().flatten().collect();
     for sb in found.iter().filter(|sb| sb.version <= PLAIN) {
@@ -221,7 +222,7 @@ fn a_mark_that_comes_with_the_flip_only_would_be_seen() {
     assert!(misled, "the mistake was not seen");
 }
 
-/// Whether something in memory says that omaps are shared, which the version before does not understand.
+/// Returns true if something in memory says that omaps are shared, which the version before does not understand.
 fn shares(world: &World) -> bool {
     let overlay = &world.store.overlay;
     let shared =

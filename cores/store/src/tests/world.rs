@@ -48,7 +48,7 @@ pub(crate) struct World {
     meddles: bool,
     /// Submit even if the store asks to slow down.
     pub(crate) pushy: bool,
-    /// Whether all transactions are cold, or none; by chance if nothing is said.
+    /// True if all transactions are cold, or none; by chance if nothing is said.
     pub(crate) cold: Option<bool>,
     /// Little is done but to omaps, of few objects that are clones of each other.
     pub(crate) omaps: bool,
@@ -692,7 +692,7 @@ impl World {
         }
     }
 
-    /// Whether the scope has all transactions that were submitted, as far as that can be read.
+    /// Returns true if the scope has all transactions that were submitted, as far as that can be read.
     fn all_kept(&mut self, at: usize) -> bool {
         let kept = self.read(|s, h| s.meta_get(h, &scope(at), SEQ));
         let submitted = self.twins[at].submitted;

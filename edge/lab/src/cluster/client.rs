@@ -30,7 +30,7 @@ fn patient(lab: &Lab, conf: &Path, args: &[&str], seconds: u64) -> Result<String
     process::output(command, COMMAND, &lab.undo, &lab.interrupt)
 }
 
-/// What the cluster says about its health, in one line; empty if it is well.
+/// Returns what the cluster says about its health, in one line; empty if it is well.
 pub fn complaint(lab: &Lab, conf: &Path) -> String {
     match patient(lab, conf, &["health"], 5) {
         Ok(text) if text.trim() == "HEALTH_OK" => String::new(),
@@ -123,7 +123,7 @@ fn erasure_pool(lab: &Lab, point: &Point, conf: &Path, name: &str, profile: &str
     }
 }
 
-/// Whether all groups are active and clean.
+/// Returns whether all groups are active and clean.
 pub(super) fn clean(lab: &Lab, conf: &Path) -> Result<bool> {
     let status: Value = serde_json::from_str(&ceph(lab, conf, &["status", "--format", "json"])?)?;
     let groups = &status["pgmap"];

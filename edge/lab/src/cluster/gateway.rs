@@ -106,7 +106,7 @@ pub(super) fn start(lab: &Lab, point: &Point, folder: &Path, cluster: &Path, pat
     Ok(Gateway { daemon, port })
 }
 
-/// Whether it answers a request.
+/// Returns true if it answers a request.
 fn answers(port: u16) -> bool {
     let ask = || -> std::io::Result<bool> {
         let mut stream = TcpStream::connect(("127.0.0.1", port))?;

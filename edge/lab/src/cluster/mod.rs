@@ -25,7 +25,7 @@ use std::sync::{Mutex, PoisonError};
 
 pub use client::{ceph as tell, complaint};
 
-/// Whether all groups are active and clean, as far as the cluster says.
+/// Returns true if all groups are active and clean, as far as the cluster says.
 pub fn health(lab: &Lab, conf: &Path) -> bool {
     client::clean(lab, conf).unwrap_or(false)
 }

@@ -88,7 +88,7 @@ fn mirror() -> Option<String> {
     debian.or(archives.first()).cloned()
 }
 
-/// Whether apt takes a file for a list of sources.
+/// Returns true if apt takes a file for a list of sources.
 fn is_read_by_apt(path: &Path) -> bool {
     path.extension().is_some_and(|e| e == "list" || e == "sources")
 }

@@ -24,7 +24,7 @@ pub struct Model {
     pub latency: Duration,
     /// Bytes of the write-back cache.
     pub cache: u64,
-    /// Whether a flush is free.
+    /// True if a flush is free.
     pub free_flush: bool,
 }
 
@@ -51,11 +51,11 @@ impl Model {
 #[derive(Debug)]
 pub struct Medium {
     model: Model,
-    /// When all that it has begun is done.
+    /// Time when all that it has begun is done.
     free: Instant,
-    /// When all reads are done.
+    /// Time when all reads are done.
     reads_free: Instant,
-    /// Where the last request ended.
+    /// Place where the last request ended.
     head: u64,
     /// Extents in the cache: start and end.
     cached: BTreeMap<u64, u64>,
@@ -109,7 +109,7 @@ impl Medium {
         self.held += end - start;
     }
 
-    /// When a read is answered.
+    /// Returns when a read is answered.
     pub fn read(&mut self, now: Instant, offset: u64, bytes: u64) -> Instant {
         self.advance(now);
         let inside = self.cached.range(..=offset).next_back().is_some_and(|(_, end)| *end >= offset + bytes);
@@ -126,7 +126,7 @@ impl Medium {
         self.reads_free
     }
 
-    /// When a write is answered.
+    /// Returns when a write is answered.
     pub fn write(&mut self, now: Instant, offset: u64, bytes: u64) -> Instant {
         self.advance(now);
         if self.model.cache == 0 {
@@ -142,7 +142,7 @@ impl Medium {
         answer
     }
 
-    /// When a flush is answered.
+    /// Returns when a flush is answered.
     pub fn flush(&mut self, now: Instant) -> Instant {
         self.advance(now);
         if self.model.free_flush {

@@ -42,7 +42,7 @@ pub struct Prepared {
     _file: Option<Held>,
 }
 
-/// Whether this process is root.
+/// Returns true if this process is root.
 pub fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }

@@ -23,7 +23,7 @@ pub(super) fn must_be_free(lab: &Lab, device: &Path) -> Result<()> {
     }
 }
 
-/// What the system's tool finds on a device or in a file.
+/// Returns what the system's tool finds on a device or in a file.
 fn found(device: &Path) -> Result<Option<String>> {
     let done = Command::new("blkid").args(["-p", "-o", "export"]).arg(device).stdin(Stdio::null()).output();
     let done = done.context("start blkid (Debian's package util-linux has it)")?;

@@ -100,7 +100,7 @@ pub fn convert(text: &str, name: &str) -> Result<String> {
     Ok(out + &left_out("its cluster", &plan["cluster"], &CLUSTER) + &others(&plan))
 }
 
-/// What runs a benchmark of this name here, or a sentence about why nothing does.
+/// Returns what runs a benchmark of this name here, or a sentence about why nothing does.
 fn ours(plan: &Value, name: &str, benchmark: &Value) -> Result<Ours, String> {
     match name {
         "radosbench" => Ok(Ours::Rados),

@@ -12,7 +12,7 @@ const SECTOR: u64 = 512;
 /// All that is sampled.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// When.
+    /// Time.
     pub at: Instant,
     /// Seconds that each processor was busy.
     pub cores: Vec<f64>,
@@ -48,7 +48,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// What was counted after `earlier`.
+    /// Returns what was counted after `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             reads: self.reads.saturating_sub(earlier.reads),

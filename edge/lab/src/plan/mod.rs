@@ -79,7 +79,7 @@ impl Point {
         }
     }
 
-    /// How a key's value is shown to people: sizes as `4K`.
+    /// Returns how a key's value is shown to people: sizes as `4K`.
     pub fn shown(&self, key: &str) -> String {
         match (key, self.0.get(key)) {
             ("size" | "image" | "chunk" | "stripe_unit" | "memory" | "osd_size", Some(Scalar::Int(n))) => {
@@ -138,12 +138,12 @@ impl Experiment {
         self.settings.given("title").unwrap_or_else(|| self.name())
     }
 
-    /// How often every permutation is measured.
+    /// Returns how often every permutation is measured.
     pub fn repeats(&self) -> u32 {
         self.settings.int("repeats", 3) as u32
     }
 
-    /// Whether this permutation is wanted.
+    /// Returns true if this permutation is wanted.
     pub fn wants(&self, cluster: &Point, workload: &Point) -> bool {
         let value = |key: &str| workload.0.get(key).or_else(|| cluster.0.get(key)).cloned();
         let matches = |rule: &Rule| rule.iter().all(|(key, allowed)| value(key).is_some_and(|v| allowed.contains(&v)));

@@ -81,7 +81,7 @@ pub fn rounds(batches: &[Batch]) -> Vec<Vec<Run>> {
     all
 }
 
-/// How often a cluster is started.
+/// Returns how often a cluster is started.
 pub fn starts(e: &Experiment, batches: &[Batch]) -> usize {
     let frozen = e.settings.text("running") == "frozen";
     let begins = |i: usize| !frozen || batches[..i].iter().all(|b| b.cluster != batches[i].cluster);

@@ -71,7 +71,7 @@ impl File<'_> {
         Ok(e)
     }
 
-    /// What several tables must agree on.
+    /// Returns what several tables must agree on.
     fn whole(&self, e: &Experiment, root: &DeTable<'_>) -> Result<()> {
         for (table, empty) in
             [("experiment", e.settings.0.is_empty()), ("cluster", e.clusters.is_empty()), ("workload", e.workloads.is_empty())]

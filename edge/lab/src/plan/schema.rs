@@ -245,7 +245,7 @@ pub const REPORT: Table = Table {
 /// All tables that have keys of their own.
 pub const TABLES: [Table; 7] = [EXPERIMENT, CLUSTER, DISK, WORKLOAD, MONITOR, TUNING, REPORT];
 
-/// What `nacre lab keys` prints.
+/// Returns what `nacre lab keys` prints.
 pub fn help() -> String {
     let mut text = String::new();
     for table in TABLES {

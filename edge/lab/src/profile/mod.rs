@@ -88,7 +88,7 @@ fn asked(experiment: &Experiment) -> Vec<Kind> {
     kinds.into_iter().filter(|(key, _)| experiment.monitor.flag(key, false)).map(|(_, kind)| kind).collect()
 }
 
-/// Whether the experiment asks for profiles after this run.
+/// Returns true if the experiment asks for profiles after this run.
 pub(crate) fn due(experiment: &Experiment, run: &Run) -> bool {
     !asked(experiment).is_empty() && !run.again && run.repeat + 1 == experiment.repeats()
 }

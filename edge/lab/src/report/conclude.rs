@@ -55,7 +55,7 @@ fn limits(data: &Data) -> Vec<String> {
 /// Repeats below which differences cannot be told from noise.
 const ENOUGH: u32 = 3;
 
-/// How often each cluster is ahead.
+/// Returns how often each cluster is ahead.
 fn overall(data: &Data) -> Option<String> {
     let contested: Vec<Vec<&Cell>> = data.workloads().into_iter().map(|(_, c)| c).filter(|c| c.len() > 1).collect();
     if data.experiment.repeats() < ENOUGH && !contested.is_empty() {
@@ -81,7 +81,7 @@ fn overall(data: &Data) -> Option<String> {
     })
 }
 
-/// Whether the best is ahead of every other at 95 %.
+/// Returns true if the best is ahead of every other at 95 %.
 fn clearly(best: &Cell, cells: &[&Cell], metric: &str) -> bool {
     let mine = best.all(metric);
     let apart = |other: &Cell| {
@@ -114,7 +114,7 @@ fn of_workload(data: &Data, workload: &Point, cells: &[&Cell]) -> Option<String>
     Some(text)
 }
 
-/// How often each permutation was measured, as a sentence begins.
+/// Returns how often each permutation was measured, as a sentence begins.
 pub fn measured(data: &Data) -> String {
     match data.experiment.repeats() {
         1 => "Each was measured once".into(),
@@ -123,7 +123,7 @@ pub fn measured(data: &Data) -> String {
     }
 }
 
-/// What held a load back, and how that is known.
+/// Returns what held a load back, and how that is known.
 pub fn bottleneck(cell: &Cell) -> String {
     let of = |name: &str| cell.median(name).unwrap_or(0.0);
     for side in ["data", "journal"] {

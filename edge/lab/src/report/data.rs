@@ -53,7 +53,7 @@ impl Cell {
 pub struct Data {
     /// What was asked.
     pub experiment: Experiment,
-    /// Where it ran.
+    /// Place where it ran.
     pub environment: Environment,
     /// Cells in the experiment's order, workload by workload.
     pub cells: Vec<Cell>,

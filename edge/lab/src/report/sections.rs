@@ -135,7 +135,7 @@ pub fn stages(data: &Data) -> Option<Markup> {
     })
 }
 
-/// What the machine's noise is, from a cluster that was measured against itself.
+/// Returns what the machine's noise is, from a cluster that was measured against itself.
 pub fn noise(data: &Data) -> Option<Markup> {
     let rows: Vec<_> = METRICS
         .iter()
@@ -154,7 +154,7 @@ pub fn noise(data: &Data) -> Option<Markup> {
     })
 }
 
-/// What is missing, and why.
+/// Returns what is missing, and why.
 pub fn missing(data: &Data) -> Option<Markup> {
     let mut all: Vec<(String, Vec<String>)> = Vec::new();
     for cell in &data.cells {

@@ -54,7 +54,8 @@ fn outcome(difference: f64, error: f64, freedom: f64) -> Option<Outcome> {
     Some(Outcome { ratio: difference.exp(), low: (difference - reach).exp(), high: (difference + reach).exp(), p })
 }
 
-/// Which of many probabilities still count when all tests together may err with probability `alpha` (Holm's method).
+/// Returns which of many probabilities still count when all tests together may err with probability `alpha` (Holm's
+/// method).
 pub fn holm(p: &[f64], alpha: f64) -> Vec<bool> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|a, b| p[*a].total_cmp(&p[*b]));

@@ -116,7 +116,7 @@ impl Event {
     }
 }
 
-/// When all groups were clean, in seconds since `begun`.
+/// Returns when all groups were clean, in seconds since `begun`.
 fn until_clean(bench: &Bench<'_>, begun: Instant, limit: f64) -> Result<Option<f64>> {
     let osds = bench.cluster.point.int("osds", 1);
     while begun.elapsed().as_secs_f64() < limit {
@@ -149,7 +149,7 @@ pub fn parse(log: &str) -> Vec<(f64, f64)> {
     all
 }
 
-/// What the writes say about the event at `gone` and the return at `back`, with parts of `part` seconds.
+/// Returns what the writes say about the event at `gone` and the return at `back`, with parts of `part` seconds.
 pub fn figures(writes: &[(f64, f64)], gone: f64, back: f64, part: f64) -> Outcome {
     let end = back + part;
     let between = |a: f64, b: f64| writes.iter().filter(move |w| a <= w.0 && w.0 < b).copied().collect::<Vec<_>>();

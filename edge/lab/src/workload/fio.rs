@@ -149,7 +149,7 @@ fn read((what, said): (String, String)) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// What fio says as JSON, reads and writes together; percentiles are those of the side with more operations.
+/// Returns what fio says as JSON, reads and writes together; percentiles are those of the side with more operations.
 pub fn parse(said: &str) -> Option<Outcome> {
     let value: Value = serde_json::from_str(&said[said.find('{')?..said.rfind('}')? + 1]).ok()?;
     let job = value["jobs"].as_array()?.first()?;

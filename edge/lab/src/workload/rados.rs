@@ -122,7 +122,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<Outcome> {
     Ok(Outcome::add(parts.collect::<Result<_>>()?))
 }
 
-/// What the tool says, as JSON (with lines before it that are not) or as text.
+/// Returns what the tool says, as JSON (with lines before it that are not) or as text.
 pub fn parse(said: &str) -> Option<Outcome> {
     let json = said.find('{').and_then(|at| serde_json::from_str::<Value>(said[at..].trim()).ok());
     match json {

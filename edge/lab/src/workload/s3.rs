@@ -43,7 +43,7 @@ fn mode(point: &Point) -> Option<&'static str> {
     })
 }
 
-/// Whether it reads what must have been written before.
+/// Returns true if it reads what must have been written before.
 pub fn reads(point: &Point) -> bool {
     mode(point).is_some_and(|m| m != "put")
 }
@@ -100,7 +100,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// What the client says, in JSON. A list's operations are the keys that it lists.
+/// Returns what the client says, in JSON. A list's operations are the keys that it lists.
 ///
 /// `None`: it is something else, or requests failed beside those that did not: such a figure is none.
 pub fn parse(said: &str) -> Option<Outcome> {

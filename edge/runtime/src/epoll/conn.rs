@@ -18,15 +18,15 @@ pub(crate) struct Conn {
     pub(crate) id: ConnId,
     pub(crate) stream: TcpStream,
     pub(crate) outbox: Chain,
-    /// Whether it is in the list of connections to try.
+    /// True if it is in the list of connections to try.
     pub(crate) active: bool,
     receive: Option<Buf>,
     connecting: bool,
     readable: bool,
     writable: bool,
-    /// Whether the peer sends no more. The end follows what is there, without another edge.
+    /// True if the peer sends no more. The end follows what is there, without another edge.
     ended: bool,
-    /// Whether the machine closed it. What is in the outbox still goes out.
+    /// True if the machine closed it. What is in the outbox still goes out.
     closing: bool,
     /// Nobody listens where it was to lead.
     refused: bool,

@@ -32,7 +32,7 @@ struct Listener {
     id: ListenerId,
     /// None after its machine has ended.
     socket: Option<TcpListener>,
-    /// Whether connections may be waiting.
+    /// True if connections may be waiting.
     ready: bool,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Epoll {
     epoll: sys::Epoll,
     wakes: Vec<Arc<EventFd>>,
     listeners: Vec<Listener>,
-    /// When to accept again, after no descriptors were left.
+    /// Time to accept again, after no descriptors were left.
     accept_at: Mono,
     conns: Slab<Conn>,
     by_id: HashMap<ConnId, u32>,
@@ -205,7 +205,7 @@ impl Epoll {
         }
     }
 
-    /// How long to sleep; not at all if there is something to do already.
+    /// Returns how long to sleep; not at all if there is something to do already.
     fn timeout(&self, until: Mono, inputs: &[Input]) -> Option<Duration> {
         if !inputs.is_empty() || !self.active.is_empty() {
             return Some(Duration::ZERO);

@@ -53,7 +53,7 @@ struct Listener {
     /// None after its machine has ended.
     socket: Option<TcpListener>,
     armed: bool,
-    /// When to accept again, after no descriptors were left.
+    /// Time to accept again, after no descriptors were left.
     not_before: Mono,
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct Uring {
     early: Vec<Input>,
     spin: Spin,
     machines: usize,
-    /// Whether nothing new is begun any more.
+    /// True if nothing new is begun any more.
     ending: bool,
 }
 
@@ -211,7 +211,7 @@ impl Uring {
         inputs.push(Input::Accepted { listener: id, conn, peer, local });
     }
 
-    /// How long to sleep.
+    /// Returns how long to sleep.
     fn timeout(&self, until: Mono, now: Mono) -> Option<Duration> {
         let mut until = until.min(self.lingering.front().map_or(Mono::NEVER, |l| l.0));
         if self.conns.len() < self.max_connections {

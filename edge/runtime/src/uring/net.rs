@@ -27,7 +27,7 @@ enum Phase {
 pub(crate) struct Conn {
     pub(crate) id: ConnId,
     pub(crate) outbox: Chain,
-    /// Whether it is in the list of connections to flush.
+    /// True if it is in the list of connections to flush.
     pub(crate) dirty: bool,
     stream: TcpStream,
     phase: Phase,
@@ -35,12 +35,12 @@ pub(crate) struct Conn {
     receive: Option<Buf>,
     /// A buffer that was given before the connection stood.
     early: Option<Buf>,
-    /// Whether the front of the outbox is with the kernel.
+    /// True if the front of the outbox is with the kernel.
     sending: bool,
     /// The address of a connect. The kernel's while it is here.
     connecting: Option<Box<RawAddr>>,
     vector: Box<Vector>,
-    /// Whether the last receive took all that was there.
+    /// True if the last receive took all that was there.
     drained: bool,
 }
 

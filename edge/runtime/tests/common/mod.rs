@@ -90,7 +90,7 @@ impl Together {
         self.callers[at].call(command, Duration::from_secs(20)).unwrap().text
     }
 
-    /// Which ends next, and why if it was not told to.
+    /// Returns which ends next, and why if it was not told to.
     pub fn next_end(&self) -> (usize, Option<String>) {
         let (at, end) = self.ended.recv_timeout(Duration::from_secs(20)).unwrap();
         (at, end.err().map(|e| e.to_string()))

@@ -161,14 +161,14 @@ impl Guard {
 }
 
 impl Action {
-    /// Whether it changes nothing.
+    /// Returns true if it changes nothing.
     pub fn is_read(&self) -> bool {
         let data = matches!(self, Self::Read | Self::ReadAt(..) | Self::SparseRead | Self::Stat | Self::GetXattr(_));
         let keys = matches!(self, Self::OmapGet | Self::OmapPage(..) | Self::OmapByKeys(_) | Self::OmapKeys | Self::OmapHeader);
         data || keys || matches!(self, Self::GetXattrs | Self::VersionRead | Self::RefRead)
     }
 
-    /// Whether it is a class call.
+    /// Returns true if it is a class call.
     pub fn is_call(&self) -> bool {
         let counts = matches!(self, Self::Add(..) | Self::VersionIncrement | Self::VersionIncrementIf(_) | Self::VersionRead);
         let holds = matches!(self, Self::Lock(_) | Self::Unlock(_) | Self::RefGet(_) | Self::RefPut(_) | Self::RefRead);

@@ -53,7 +53,8 @@ pub(super) fn apply(state: &mut State, action: &Action, told: Told<'_>) -> Optio
     }
 }
 
-/// Whether the object has this version. If the model does not know its version, the answer that was given is taken for right.
+/// Returns whether the object has this version. If the model does not know its version, the answer that was given is
+/// taken for right.
 fn version_holds(state: &State, wanted: u64, told: Told<'_>) -> Option<Result<(), i32>> {
     let errno = match (state.head.is_some(), state.version, told.outcome) {
         (true, Some(version), _) => match version.cmp(&wanted) {
@@ -70,14 +71,14 @@ fn version_holds(state: &State, wanted: u64, told: Told<'_>) -> Option<Result<()
     Some(Err(errno))
 }
 
-/// Whether a deleted object may have left a mark: one that snapshots still show does, until the last of them is trimmed. The mark
-/// has no attributes, and the version of the deletion, as in Ceph. The model knows of no trimming: where it cannot tell, it takes the answer
-/// that was given for right.
+/// Returns true if a deleted object may have left a mark: one that snapshots still show does, until the last of them
+/// is trimmed. The mark has no attributes, and the version of the deletion, as in Ceph. The model knows of no
+/// trimming: where it cannot tell, it takes the answer that was given for right.
 fn marked(state: &State) -> bool {
     state.head.is_none() && !(state.snaps.is_empty() && state.blurred.is_empty())
 }
 
-/// Whether an attribute compares.
+/// Returns whether an attribute compares.
 fn attribute_holds(state: &State, guard: &Guard, told: Told<'_>) -> Option<Result<(), i32>> {
     if !marked(state) {
         return Some(holds(state.head.as_deref(), guard));

@@ -42,7 +42,7 @@ pub struct Object {
     pub references: Option<(BTreeSet<String>, BTreeSet<String>)>,
 }
 
-/// What clients copy: objects that are made once, `s0`, `s1`, ...
+/// Returns what clients copy: objects that are made once, `s0`, `s1`, ...
 pub fn source(number: u64) -> Object {
     let tag = format!("[source{number}]").into_bytes();
     let lengths = [0, 10, 5_000, 150_000];
@@ -59,7 +59,7 @@ pub fn source(number: u64) -> Object {
     Object { data, xattrs, has_omap: !omap.is_empty(), omap, ..Object::default() }
 }
 
-/// What makes [`source`].
+/// Returns what makes [`source`].
 pub fn source_change(number: u64) -> Action {
     let object = source(number);
     let mut parts = vec![Action::WriteFull(object.data)];
@@ -110,7 +110,7 @@ pub struct State {
 }
 
 impl State {
-    /// What is seen at a snapshot, or without one. `Err` if nothing can be said.
+    /// Returns what is seen at a snapshot, or without one. `Err` if nothing can be said.
     fn seen(&self, at: Option<u64>) -> Result<Option<&Object>, ()> {
         let object = match at {
             _ if self.lost => return Err(()),

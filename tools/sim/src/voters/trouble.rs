@@ -58,14 +58,15 @@ pub(super) struct Troubles {
     pub(super) amnesty: bool,
     /// A majority of the voters was set back, and the others know it: nobody can lead.
     pub(super) headless: bool,
-    /// When a leader was seen first, how often was looked since, and how often one was seen.
+    /// Time when a leader was seen first, how often was looked since, and how often one was seen.
     first: Option<u64>,
     looks: u64,
     led: u64,
 }
 
 impl Troubles {
-    /// What a seed brings. A mistake is looked for where it shows: only what concerns stores that are set back needs one.
+    /// Returns what a seed brings. A mistake is looked for where it shows: only what concerns stores that are set back
+    /// needs one.
     pub(super) fn new(seed: u64, mistake: Option<Mistake>) -> Self {
         let mut rng = Rng::new(seed ^ 0x6f6c_6473_746f_7265);
         let kind = match rng.below(11) {
@@ -358,7 +359,7 @@ impl VoterTown {
         Ok(())
     }
 
-    /// When answers may be lost: those who run agree.
+    /// Returns when answers may be lost: those who run agree.
     pub(super) fn check_agreement(&mut self) -> Result<(), String> {
         self.plan.proposals = 0;
         self.queue.retain(|_, what| !matches!(what, Happening::Ask));

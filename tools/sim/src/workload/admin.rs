@@ -30,7 +30,7 @@ pub struct AdminShared {
     pub open: BTreeMap<OpId, String>,
     /// Command, result, status, output.
     pub answers: Vec<(String, i32, String, Vec<u8>)>,
-    /// Where new snapshots are noted.
+    /// Place where new snapshots are noted.
     pub history: Rc<RefCell<History>>,
 }
 

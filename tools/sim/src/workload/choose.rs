@@ -80,7 +80,7 @@ impl Chooser {
         }
     }
 
-    /// What fills a disk, and something else now and then.
+    /// Returns what fills a disk, and something else now and then.
     pub(super) fn filling(&mut self) -> Action {
         match self.rng.below(100) {
             0..50 => Action::WriteFull(self.big()),
@@ -91,7 +91,7 @@ impl Chooser {
         }
     }
 
-    /// What empties a disk, most of the time; the rest wants to know whether there is room.
+    /// Returns what empties a disk, most of the time; the rest wants to know whether there is room.
     pub(super) fn emptying(&mut self) -> Action {
         match self.rng.below(100) {
             0..55 => Action::Delete,

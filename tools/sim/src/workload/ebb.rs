@@ -39,7 +39,7 @@ impl Ebb {
         }
     }
 
-    /// When the next operation is due.
+    /// Returns when the next operation is due.
     pub(super) fn due(&self) -> Mono {
         if self.until_gone == 0 { Mono::NEVER } else { self.next }
     }

@@ -55,11 +55,11 @@ pub enum Tide {
 /// What a client does.
 #[derive(Clone, Debug)]
 pub struct Habits {
-    /// Where.
+    /// Place.
     pub pool: String,
     /// On how many objects, `o0`, `o1`, ...
     pub objects: u64,
-    /// How many operations under way at once.
+    /// Number of operations under way at once.
     pub depth: usize,
     /// Longest pause before the next operation.
     pub pause: Duration,
@@ -71,7 +71,7 @@ pub struct Habits {
     pub rare: u64,
     /// Who makes snapshots.
     pub snaps: Snaps,
-    /// How many objects, `w0`, `w1`, ..., clients watch and notify.
+    /// Number of objects, `w0`, `w1`, ..., clients watch and notify.
     pub watched: u64,
     /// What it does about space.
     pub tide: Tide,
@@ -135,7 +135,7 @@ impl Shared {
         Rc::new(RefCell::new(Self { history, left: budget, open: 0, script, errors, holds_back: false, pool_flags: 0 }))
     }
 
-    /// Whether all was asked and answered.
+    /// Returns true if all was asked and answered.
     pub fn is_done(&self) -> bool {
         self.left == 0 && self.open == 0 && self.script.is_empty()
     }

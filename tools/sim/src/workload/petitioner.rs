@@ -38,12 +38,12 @@ impl Petitions {
         Rc::new(RefCell::new(Self { history, left, readers, open: 0, wrong: None }))
     }
 
-    /// Whether this client has another command to give.
+    /// Returns true if this client has another command to give.
     fn goes_on(&self, nth: usize) -> bool {
         if nth < self.readers { self.left.iter().any(|left| *left > 0) } else { self.left[nth] > 0 }
     }
 
-    /// Whether all was asked and answered.
+    /// Returns true if all was asked and answered.
     pub fn is_done(&self) -> bool {
         self.open == 0 && self.left.iter().all(|left| *left == 0)
     }
@@ -94,7 +94,7 @@ impl Petitioner {
     }
 }
 
-/// What an answer means.
+/// Returns what an answer means.
 fn outcome(action: &Action, result: i32, status: &str, output: &[u8]) -> Result<Outcome, String> {
     match (action, result) {
         (Action::Read, 0) => Ok(Outcome::Data(output.trim_ascii().to_vec())),

@@ -40,7 +40,7 @@ fn copy_of(number: u64, pool: PoolId) -> Op {
     Op { input: source.to_bytes(), ..Op::new(code::COPY_FROM, args) }
 }
 
-/// What asks for an action in a pool.
+/// Returns what asks for an action in a pool.
 pub(super) fn request_of(action: &Action, pool: PoolId) -> OpRequest {
     let ops = match action {
         Action::CopyOf(number) => vec![copy_of(*number, pool)],
@@ -161,7 +161,7 @@ fn names(keys: impl IntoIterator<Item = String>) -> Pairs {
     keys.into_iter().map(|k| (k, Vec::new())).collect()
 }
 
-/// What a reply says. An answer that cannot be read is an error with an impossible number.
+/// Returns what a reply says. An answer that cannot be read is an error with an impossible number.
 pub(super) fn outcome_of(action: &Action, reply: &OsdOpReply) -> Outcome {
     if reply.result < 0 {
         return Outcome::Error(reply.result);

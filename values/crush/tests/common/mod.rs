@@ -216,12 +216,12 @@ pub fn random_reweights(dice: &mut Dice, map: &Map) -> Vec<u32> {
         .collect()
 }
 
-/// Whether `crushtool` can be run.
+/// Returns true if `crushtool` can be run.
 pub fn has_crushtool() -> bool {
     Command::new("crushtool").arg("--help").output().is_ok()
 }
 
-/// What `crushtool --test` says about inputs `0..count`, in order.
+/// Returns what `crushtool --test` says about inputs `0..count`, in order.
 pub fn crushtool_mappings(map: &Map, rule: u32, numrep: usize, count: u32, weights: &[u32]) -> Vec<Vec<i32>> {
     let file = tempfile::NamedTempFile::new().expect("a temporary file");
     std::fs::write(file.path(), map.to_vec()).expect("the map");

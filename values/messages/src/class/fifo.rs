@@ -47,7 +47,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// Whether it is one that may be stored.
+    /// Returns true if it is one that may be stored.
     pub fn is_valid(&self) -> bool {
         (step::CREATE..=step::REMOVE).contains(&self.op) && self.part >= 0
     }
@@ -147,18 +147,18 @@ pub struct PartHeader {
     pub min_offset: u64,
     /// Offset of the last entry.
     pub last_offset: u64,
-    /// Where the next entry goes.
+    /// Place where the next entry goes.
     pub next_offset: u64,
     /// Number of the first entry that was not trimmed.
     pub min_index: u64,
     /// Number of the next entry.
     pub max_index: u64,
-    /// When something was last appended.
+    /// Time when something was last appended.
     pub max_time: UTime,
 }
 
 impl PartHeader {
-    /// Whether nothing may be appended any more.
+    /// Returns true if nothing may be appended any more.
     pub fn is_full(&self) -> bool {
         self.next_offset > self.params.full_size
     }
@@ -209,7 +209,7 @@ denc::plain!(EntryPrefix { magic, size, header_size, data_size, index, reserved 
 /// An entry's header (`entry_header`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EntryHeader {
-    /// When it was appended.
+    /// Time when it was appended.
     pub time: UTime,
 }
 denc::versioned!(EntryHeader, 1, 1 { time });
@@ -231,7 +231,7 @@ pub struct CreateMeta {
     pub part_size: u64,
     /// Most bytes of an entry.
     pub entry_size: u64,
-    /// Whether the object must not exist.
+    /// True if the object must not exist.
     pub exclusive: bool,
 }
 
@@ -366,7 +366,7 @@ pub struct TrimPart {
     pub tag: Option<Bytes>,
     /// The last entry that goes.
     pub offset: u64,
-    /// Whether that entry stays.
+    /// True if that entry stays.
     pub exclusive: bool,
 }
 
@@ -422,9 +422,9 @@ impl Encode for ListPart {
 pub struct Entry {
     /// What was appended.
     pub data: Bytes,
-    /// Where it is.
+    /// Place where it is.
     pub offset: u64,
-    /// When.
+    /// Time.
     pub time: UTime,
 }
 denc::versioned!(Entry, 1, 1 { data, offset, time });
@@ -436,9 +436,9 @@ pub struct ListPartReply {
     pub tag: Bytes,
     /// Found.
     pub entries: Vec<Entry>,
-    /// Whether there is more.
+    /// True if there is more.
     pub more: bool,
-    /// Whether nothing may be appended to the part any more.
+    /// True if nothing may be appended to the part any more.
     pub full: bool,
 }
 denc::versioned!(ListPartReply, 1, 1 { tag, entries, more, full });

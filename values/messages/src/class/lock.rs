@@ -89,7 +89,7 @@ denc::versioned!(LockerId, 1, 1 { locker, cookie });
 /// A hold's particulars.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LockerInfo {
-    /// When it ends; zero for never.
+    /// Time when it ends; zero for never.
     pub expiration: UTime,
     /// The client's address.
     pub addr: EntityAddr,

@@ -11,7 +11,7 @@ pub struct LogEntry {
     pub section: Bytes,
     /// The caller's.
     pub name: Bytes,
-    /// When.
+    /// Time.
     pub timestamp: UTime,
     /// What.
     pub data: Bytes,
@@ -57,7 +57,7 @@ denc::versioned!(LogHeader, 1, 1 { max_marker, max_time });
 pub struct AddOp {
     /// What to add.
     pub entries: Vec<LogEntry>,
-    /// Whether no entry may be earlier than the latest; not known to version 1, which meant so.
+    /// True if no entry may be earlier than the latest; not known to version 1, which meant so.
     pub monotonic: bool,
 }
 
@@ -99,9 +99,9 @@ denc::versioned!(ListOp, 1, 1 { from, marker, to, max });
 pub struct ListReply<T> {
     /// Found.
     pub entries: Vec<T>,
-    /// Where to go on.
+    /// Place to go on.
     pub marker: Bytes,
-    /// Whether there is more.
+    /// True if there is more.
     pub truncated: bool,
 }
 
@@ -164,7 +164,7 @@ impl Encode for TrimOp {
 /// An entry of a time index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IndexEntry {
-    /// When.
+    /// Time.
     pub time: UTime,
     /// Tells entries of one time apart.
     pub ext: Bytes,

@@ -47,7 +47,7 @@ denc::versioned!(Info, 1, 1 { kind, id, seed, seed_kind, key, offset, step, wind
 pub struct Check {
     /// The caller's name for it.
     pub token: Bytes,
-    /// When.
+    /// Time.
     pub time: UTime,
     /// One of [`result`].
     pub result: u8,
@@ -113,7 +113,7 @@ denc::versioned!(RemoveOp, 1, 1 { ids });
 /// Input of `otp_get`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GetOp {
-    /// Whether all devices are meant.
+    /// True if all devices are meant.
     pub all: bool,
     /// Devices.
     pub ids: Vec<Bytes>,

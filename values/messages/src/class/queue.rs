@@ -20,9 +20,9 @@ pub struct Head {
     pub head_size: u64,
     /// First entry.
     pub front: Marker,
-    /// Where the next entry goes.
+    /// Place where the next entry goes.
     pub tail: Marker,
-    /// Where the ring ends, in bytes of the object.
+    /// Place where the ring ends, in bytes of the object.
     pub size: u64,
     /// Bytes that `urgent` may take.
     pub urgent_size: u64,
@@ -56,7 +56,7 @@ denc::versioned!(EnqueueOp, 1, 1 { entries });
 pub struct ListOp {
     /// Most entries.
     pub max: u64,
-    /// Where to begin, as `GENERATION/OFFSET`; at the front, if it is empty.
+    /// Place to begin, as `GENERATION/OFFSET`; at the front, if it is empty.
     pub marker: Bytes,
 }
 denc::versioned!(ListOp, 1, 1 { max, marker });
@@ -66,7 +66,7 @@ denc::versioned!(ListOp, 1, 1 { max, marker });
 pub struct Entry {
     /// What was appended.
     pub data: Bytes,
-    /// Where it is, as `GENERATION/OFFSET`.
+    /// Place where it is, as `GENERATION/OFFSET`.
     pub marker: Bytes,
 }
 denc::versioned!(Entry, 1, 1 { data, marker });
@@ -74,9 +74,9 @@ denc::versioned!(Entry, 1, 1 { data, marker });
 /// Output of `queue_list_entries` and `2pc_queue_list_entries`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListReply {
-    /// Whether there is more.
+    /// True if there is more.
     pub truncated: bool,
-    /// Where to go on, as `GENERATION/OFFSET`.
+    /// Place to go on, as `GENERATION/OFFSET`.
     pub marker: Bytes,
     /// Found.
     pub entries: Vec<Entry>,

@@ -23,7 +23,7 @@ denc::versioned!(Refs, 2, 1 { refs, retired });
 pub struct GetOp {
     /// Reference.
     pub tag: String,
-    /// Whether the object has a reference before anyone took one.
+    /// True if the object has a reference before anyone took one.
     pub implicit_ref: bool,
 }
 denc::versioned!(GetOp, 1, 1 { tag, implicit_ref });
@@ -33,7 +33,7 @@ denc::versioned!(GetOp, 1, 1 { tag, implicit_ref });
 pub struct PutOp {
     /// Reference.
     pub tag: String,
-    /// Whether the object has a reference before anyone took one.
+    /// True if the object has a reference before anyone took one.
     pub implicit_ref: bool,
 }
 denc::versioned!(PutOp, 1, 1 { tag, implicit_ref });
@@ -49,7 +49,7 @@ denc::versioned!(SetOp, 1, 1 { refs });
 /// Input of `read`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadOp {
-    /// Whether the object has a reference before anyone took one.
+    /// True if the object has a reference before anyone took one.
     pub implicit_ref: bool,
 }
 denc::versioned!(ReadOp, 1, 1 { implicit_ref });

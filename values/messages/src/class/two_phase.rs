@@ -12,7 +12,7 @@ pub const ATTR: &str = "cls_queue_urgent_data";
 pub struct Reservation {
     /// Bytes of the entries alone.
     pub size: u64,
-    /// When.
+    /// Time.
     pub time: UTime,
 }
 denc::versioned!(Reservation, 1, 1 { size, time });
@@ -29,7 +29,7 @@ pub struct Urgent {
     pub last: u32,
     /// Reservations that are kept here.
     pub reservations: Reservations,
-    /// Whether there were ever more, in the attribute.
+    /// True if there were ever more, in the attribute.
     pub spilled: bool,
 }
 denc::versioned!(Urgent, 1, 1 { reserved, last, reservations, spilled });
@@ -39,7 +39,7 @@ denc::versioned!(Urgent, 1, 1 { reserved, last, reservations, spilled });
 pub struct ReserveOp {
     /// Bytes of all entries.
     pub size: u64,
-    /// How many entries.
+    /// Number of entries.
     pub entries: u32,
 }
 denc::versioned!(ReserveOp, 1, 1 { size, entries });

@@ -13,7 +13,7 @@ pub struct Bucket {
     pub marker: Bytes,
     /// Id.
     pub id: Bytes,
-    /// Where it lies, if by a rule; the pools otherwise.
+    /// Place where it lies, if by a rule; the pools otherwise.
     pub placement: Bytes,
     /// Pool of the data.
     pub data_pool: Bytes,
@@ -82,11 +82,11 @@ pub struct BucketEntry {
     pub size: u64,
     /// Bytes, each object rounded up.
     pub size_rounded: u64,
-    /// When it was made.
+    /// Time when it was made.
     pub created: UTime,
     /// Objects.
     pub count: u64,
-    /// Whether the user's sums contain it.
+    /// True if the user's sums contain it.
     pub synced: bool,
 }
 
@@ -165,9 +165,9 @@ impl Stats {
 pub struct Header {
     /// All buckets.
     pub stats: Stats,
-    /// When all of them were last counted.
+    /// Time when all of them were last counted.
     pub last_sync: UTime,
-    /// When one was last counted.
+    /// Time when one was last counted.
     pub last_update: UTime,
 }
 denc::versioned!(Header, 1, 1 { stats, last_sync, last_update });
@@ -185,9 +185,9 @@ denc::versioned!(HeaderReply, 1, 1 { header });
 pub struct SetOp {
     /// Buckets.
     pub entries: Vec<BucketEntry>,
-    /// Whether buckets that are not there are added.
+    /// True if buckets that are not there are added.
     pub add: bool,
-    /// When.
+    /// Time.
     pub time: UTime,
 }
 denc::versioned!(SetOp, 1, 1 { entries, add, time });
@@ -203,7 +203,7 @@ denc::versioned!(RemoveOp, 1, 1 { bucket });
 /// Input of `complete_stats_sync` and `reset_user_stats`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeOp {
-    /// When.
+    /// Time.
     pub time: UTime,
 }
 denc::versioned!(TimeOp, 1, 1 { time });
@@ -242,7 +242,7 @@ impl Encode for ListOp {
 /// Input of `reset_user_stats2`, which counts some buckets at a time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResetOp {
-    /// When.
+    /// Time.
     pub time: UTime,
     /// Bucket after which to go on.
     pub marker: Bytes,
@@ -258,7 +258,7 @@ pub struct ResetReply {
     pub marker: Bytes,
     /// Sums so far.
     pub stats: Stats,
-    /// Whether there is more.
+    /// True if there is more.
     pub truncated: bool,
 }
 denc::versioned!(ResetReply, 1, 1 { marker, stats, truncated });

@@ -55,7 +55,7 @@ fn status_key(global_id: &[u8], cluster: &[u8]) -> Bytes {
     }
 }
 
-/// What clusters other than this say about an image: their ids, and the values.
+/// Returns what clusters other than this say about an image: their ids, and the values.
 fn remotes(call: &Call<'_>, global_id: &[u8]) -> Result<Vec<(Bytes, Bytes)>, Fail> {
     list(call, remote_prefix(global_id), b"", u64::MAX)
 }
@@ -126,7 +126,7 @@ fn status_list(call: &mut Call<'_>) -> Outcome {
     Ok((found, statuses).to_bytes())
 }
 
-/// Which ways the pool's images go, and the clusters that take them.
+/// Returns which ways the pool's images go, and the clusters that take them.
 fn ways(peers: &[MirrorPeer]) -> (u8, BTreeSet<Bytes>) {
     let mut way = peers.first().map_or(direction::RX, |p| p.direction);
     let mut takers = BTreeSet::new();

@@ -24,12 +24,12 @@ impl Shard {
         }
     }
 
-    /// What it says.
+    /// Returns what it says.
     pub(super) fn get(&self) -> &DirHeader {
         &self.0
     }
 
-    /// What it says, to be changed.
+    /// Returns what it says, to be changed.
     pub(super) fn edit(&mut self) -> &mut DirHeader {
         &mut self.0
     }

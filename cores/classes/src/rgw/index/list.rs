@@ -80,7 +80,7 @@ struct Walk {
     after: Bytes,
     /// The same as clients give it.
     reached: ObjKey,
-    /// Whether there is more.
+    /// True if there is more.
     more: bool,
     /// What was found.
     found: std::collections::BTreeMap<Bytes, DirEntry>,

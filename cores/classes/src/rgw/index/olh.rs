@@ -19,7 +19,7 @@ pub(super) struct Head {
     at: Bytes,
     /// What it says; as for a key without versions if there is none.
     pub(super) entry: OlhEntry,
-    /// Whether there was one before the call.
+    /// True if there was one before the call.
     pub(super) found: bool,
 }
 

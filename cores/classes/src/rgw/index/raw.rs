@@ -72,7 +72,7 @@ enum Part {
 /// Which names one scan takes, and whether more follow.
 struct Scan {
     more: bool,
-    /// Whether the end was met: a key that is not wanted any more.
+    /// True if the end was met: a key that is not wanted any more.
     ended: bool,
 }
 

@@ -19,7 +19,7 @@ const LOGGED: u8 = 0x80;
 /// Seconds after which an announced operation counts as lost, if the header does not say it.
 const TAG_TIMEOUT: u64 = 120;
 
-/// Whether an operation that was announced at `time` still counts.
+/// Returns true if an operation that was announced at `time` still counts.
 fn counts(time: UTime, timeout: Duration, now: UTime) -> bool {
     let timeout = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
     now.as_nanos() <= time.as_nanos().saturating_add(timeout)

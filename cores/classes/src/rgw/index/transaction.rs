@@ -24,7 +24,7 @@ pub(super) fn prepare(call: &mut Call<'_>) -> Outcome {
     Ok(Bytes::new())
 }
 
-/// Whether an operation tells of a write that is not newer than what the entry tells of.
+/// Returns true if an operation tells of a write that is not newer than what the entry tells of.
 fn stale(op: EntryVer, known: EntryVer) -> bool {
     op.pool == known.pool && op.epoch != 0 && op.epoch <= known.epoch
 }

@@ -17,10 +17,10 @@ use types::{Errno, UTime};
 /// A version during one call.
 struct Version {
     key: ObjKey,
-    /// Where operations find it.
+    /// Place where operations find it.
     at: Bytes,
     entry: DirEntry,
-    /// Whether the entry was there before the call.
+    /// True if the entry was there before the call.
     found: bool,
 }
 
@@ -96,13 +96,13 @@ fn convert_plain(call: &mut Call<'_>, name: &Bytes, demote: bool, list: bool) ->
     Ok(())
 }
 
-/// Whether a version is at least as new as what a client knows.
+/// Returns true if a version is at least as new as what a client knows.
 fn too_new(mtime: UTime, unmodified_since: UTime, precise: bool) -> bool {
     let at = |time: UTime| if precise { time } else { UTime { nsec: 0, ..time } };
     at(mtime) >= at(unmodified_since)
 }
 
-/// What the log says of a change to a key with versions; the entry is completed by the caller.
+/// Returns what the log says of a change to a key with versions; the entry is completed by the caller.
 fn log_entry(key: ObjKey, op: u8, epoch: u64, mtime: UTime, flags: u16) -> LogEntry {
     LogEntry {
         key,

@@ -26,7 +26,7 @@ fn time_key(time: UTime) -> Bytes {
     [TIMES, format!("{:011}.{:09}", time.sec, time.nsec).as_bytes()].concat().into()
 }
 
-/// What is stored under a tag; none if there is nothing, or nothing that can be read.
+/// Returns what is stored under a tag; none if there is nothing, or nothing that can be read.
 fn known(call: &Call<'_>, tag: &[u8]) -> Result<Option<Info>, Fail> {
     match entry(call, &name_key(tag)) {
         Ok(info) => Ok(Some(info)),

@@ -12,7 +12,7 @@ use types::Errno;
 /// Most entries of a call that does not say how many.
 const MAX_ENTRIES: usize = 1000;
 
-/// What keys of an hour begin with.
+/// Returns what keys of an hour begin with.
 fn hour(epoch: u64) -> String {
     format!("{epoch:011}")
 }

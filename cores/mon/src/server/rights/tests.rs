@@ -138,7 +138,7 @@ fn parsed(command: &'static commands::Command, args: Value) -> Option<Parsed> {
     Some(Parsed { command, args, format: grammar::Format::Json })
 }
 
-/// Whether a command may be given: `+` with any arguments, `a` with some, `.` never.
+/// Returns whether a command may be given: `+` with any arguments, `a` with some, `.` never.
 fn mark(rights: &Rights, name: &EntityName, command: &'static commands::Command, told: bool, secrets: bool) -> char {
     let sig = &command.signature;
     let some = |optional: bool| {

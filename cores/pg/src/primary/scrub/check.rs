@@ -15,7 +15,7 @@ use messages::scrub::{shard, snapset};
 use objectstore::Unread;
 use types::{HObject, OsdId, SnapId};
 
-/// What a head's copies hold, if it is certain who is right.
+/// Returns what a head's copies hold, if it is certain who is right.
 fn certain<'a>(copies: &[Copy<'a>]) -> Option<&'a Entry> {
     let verdict = judge(copies, None);
     let right = match &verdict {

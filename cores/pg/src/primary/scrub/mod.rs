@@ -144,12 +144,12 @@ impl Scrub {
         }
     }
 
-    /// What was ordered.
+    /// Returns what was ordered.
     pub(crate) fn order(&self) -> Order {
         Order { deep: self.deep, repair: self.repair, verify: self.verify }
     }
 
-    /// What Ceph calls it.
+    /// Returns what Ceph calls it.
     fn mode(&self) -> &'static str {
         match (self.repair, self.deep) {
             (true, _) => "repair",
@@ -162,9 +162,9 @@ impl Scrub {
 /// What decides when a group is scrubbed next.
 #[derive(Clone, Copy, Debug)]
 pub struct ScrubState {
-    /// When it was scrubbed last; zero if never.
+    /// Time when it was scrubbed last; zero if never.
     pub last: types::UTime,
-    /// When it was scrubbed last with all data read.
+    /// Time when it was scrubbed last with all data read.
     pub last_deep: types::UTime,
     /// A scrub is under way or ordered.
     pub busy: bool,
@@ -173,7 +173,7 @@ pub struct ScrubState {
 }
 
 impl Primary {
-    /// What decides when the group is scrubbed next; `None` unless it is served from here.
+    /// Returns what decides when the group is scrubbed next; `None` unless it is served from here.
     pub(crate) fn scrub_state(&self, core: &Core) -> Option<ScrubState> {
         let busy = self.scrub.is_some() || self.ordered.is_some();
         let (last, last_deep, clean) = (core.history.scrub.1, core.history.deep_scrub.1, self.is_clean(core));
@@ -376,7 +376,7 @@ impl Primary {
         self.ask_silent(core, ctx, Some(from));
     }
 
-    /// What no member is expected to hold: it is on its way to it, or will be.
+    /// Returns what no member is expected to hold: it is on its way to it, or will be.
     pub(crate) fn is_awaited(&self, whoami: OsdId, osd: OsdId, object: &HObject) -> bool {
         match self.members.all.get(&osd) {
             Some(member) => member.lacks(object) || member.pushed.contains_key(object),

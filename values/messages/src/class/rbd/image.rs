@@ -110,7 +110,7 @@ pub struct Parent {
 }
 
 impl Parent {
-    /// Whether it names a parent.
+    /// Returns true if it names a parent.
     pub fn exists(&self) -> bool {
         self.spec.pool >= 0 && !self.spec.image.is_empty() && self.spec.snap != NO_SNAP
     }
@@ -179,7 +179,7 @@ pub struct TrashImageSpec {
     pub source: u8,
     /// Its name.
     pub name: Bytes,
-    /// When it was put there.
+    /// Time when it was put there.
     pub deleted: UTime,
     /// Until when it is kept.
     pub deferred: UTime,
@@ -227,9 +227,9 @@ pub struct MigrationSpec {
     pub snap_seqs: BTreeMap<u64, u64>,
     /// Bytes that lie over the source.
     pub overlap: u64,
-    /// Whether the copy is to have no parent.
+    /// True if the copy is to have no parent.
     pub flatten: bool,
-    /// Whether mirroring is to be switched on again.
+    /// True if mirroring is to be switched on again.
     pub mirroring: bool,
     /// See [`migration_state`].
     pub state: u8,

@@ -49,12 +49,12 @@ pub struct MirrorPeer {
     pub direction: u8,
     /// The other cluster's own id.
     pub mirror_uuid: Bytes,
-    /// When it was last heard of.
+    /// Time when it was last heard of.
     pub last_seen: UTime,
 }
 
 impl MirrorPeer {
-    /// Whether it has all that an entry needs.
+    /// Returns true if it has all that an entry needs.
     pub fn is_valid(&self) -> bool {
         let direction = match self.direction {
             direction::TX => true,
@@ -137,9 +137,9 @@ pub struct SiteStatus {
     pub state: u8,
     /// For people.
     pub description: Bytes,
-    /// When it was said.
+    /// Time when it was said.
     pub last_update: UTime,
-    /// Whether the daemon lives.
+    /// True if the daemon lives.
     pub up: bool,
 }
 
@@ -215,12 +215,12 @@ pub struct MirrorImageStatus {
 }
 
 impl MirrorImageStatus {
-    /// What the own daemon says.
+    /// Returns what the own daemon says.
     pub fn local(&self) -> Option<&SiteStatus> {
         self.sites.iter().find(|s| s.mirror_uuid.is_empty())
     }
 
-    /// What the others say.
+    /// Returns what the others say.
     pub fn remote(&self) -> impl Iterator<Item = &SiteStatus> {
         self.sites.iter().filter(|s| !s.mirror_uuid.is_empty())
     }

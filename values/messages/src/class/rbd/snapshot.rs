@@ -57,7 +57,7 @@ impl SnapshotNamespace {
         }
     }
 
-    /// Whether the snapshot was removed while clones need it.
+    /// Returns true if the snapshot was removed while clones need it.
     pub fn is_trash(&self) -> bool {
         matches!(self, Self::Trash { .. })
     }
@@ -104,7 +104,7 @@ impl Encode for SnapshotNamespace {
 pub struct MirrorSnapshot {
     /// 0 primary, 1 demoted primary, 2 copy, 3 demoted copy.
     pub state: u8,
-    /// Whether the copy is whole.
+    /// True if the copy is whole.
     pub complete: bool,
     /// Peers that still need it.
     pub mirror_peer_uuids: BTreeSet<Bytes>,
@@ -128,7 +128,7 @@ denc::plain!(MirrorSnapshot {
 });
 
 impl MirrorSnapshot {
-    /// Whether the image was the primary one when it was made.
+    /// Returns true if the image was the primary one when it was made.
     pub fn is_primary(&self) -> bool {
         self.state <= 1
     }
@@ -145,7 +145,7 @@ pub struct SnapshotInfo {
     pub name: Bytes,
     /// Size of the image at that time, in bytes.
     pub image_size: u64,
-    /// When it was made.
+    /// Time when it was made.
     pub timestamp: UTime,
     /// Clones.
     pub child_count: u32,
@@ -169,7 +169,7 @@ pub struct Snapshot {
     pub flags: u64,
     /// What it was made for.
     pub namespace: SnapshotNamespace,
-    /// When it was made.
+    /// Time when it was made.
     pub timestamp: UTime,
     /// Clones.
     pub child_count: u32,

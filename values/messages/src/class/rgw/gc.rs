@@ -52,7 +52,7 @@ pub struct Info {
     pub tag: Bytes,
     /// What goes.
     pub chain: Chain,
-    /// When.
+    /// Time.
     pub time: UTime,
 }
 denc::versioned!(Info, 1, 1 { tag, chain, time });
@@ -80,11 +80,11 @@ denc::versioned!(DeferOp, 1, 1 { seconds, tag });
 /// Input of `gc_list` and `rgw_gc_queue_list_entries`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListOp {
-    /// Where to go on.
+    /// Place to go on.
     pub marker: Bytes,
     /// Most entries; 0 stands for 128.
     pub max: u32,
-    /// Whether only those are meant whose time has come; version 1 meant so.
+    /// True if only those are meant whose time has come; version 1 meant so.
     pub expired_only: bool,
 }
 
@@ -113,9 +113,9 @@ impl Encode for ListOp {
 pub struct ListReply {
     /// Found.
     pub entries: Vec<Info>,
-    /// Where to go on.
+    /// Place to go on.
     pub marker: Bytes,
-    /// Whether there is more.
+    /// True if there is more.
     pub truncated: bool,
 }
 denc::versioned!(ListReply, 2, 1 { entries, marker, truncated });

@@ -170,7 +170,7 @@ pub struct Meta {
     pub user_data: Bytes,
     /// Storage class.
     pub storage_class: Bytes,
-    /// Whether it may be appended to; false before version 7.
+    /// True if it may be appended to; false before version 7.
     pub appendable: bool,
 }
 
@@ -227,7 +227,7 @@ impl Encode for Meta {
 pub struct Pending {
     /// One of [`state`].
     pub state: u8,
-    /// When it was announced.
+    /// Time when it was announced.
     pub time: UTime,
     /// One of [`modify`].
     pub op: u8,
@@ -261,7 +261,7 @@ impl PendingMap {
         self.0.retain(|(_, pending)| wanted(pending));
     }
 
-    /// Whether nothing is under way.
+    /// Returns true if nothing is under way.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -291,7 +291,7 @@ pub struct DirEntry {
     pub ver: EntryVer,
     /// Locator of the object, if not its name.
     pub locator: Bytes,
-    /// Whether the object exists, as far as the index knows.
+    /// True if the object exists, as far as the index knows.
     pub exists: bool,
     /// What a listing tells.
     pub meta: Meta,
@@ -308,12 +308,12 @@ pub struct DirEntry {
 }
 
 impl DirEntry {
-    /// Whether it has any of these flags.
+    /// Returns true if it has any of these flags.
     pub fn has(&self, flags: u16) -> bool {
         self.flags & flags != 0
     }
 
-    /// Whether a listing without versions shows it: the current version of its key, and no delete marker.
+    /// Returns true if a listing without versions shows it: the current version of its key, and no delete marker.
     pub fn visible(&self) -> bool {
         (!self.has(flag::VERSION) || self.has(flag::CURRENT)) && !self.has(flag::DELETE_MARKER)
     }
@@ -373,7 +373,7 @@ impl Encode for DirEntry {
 /// What the head of a key with versions is to be made to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OlhLogEntry {
-    /// When, as a place among the key's versions.
+    /// Time, as a place among the key's versions.
     pub epoch: u64,
     /// One of [`olh`].
     pub op: u8,
@@ -381,7 +381,7 @@ pub struct OlhLogEntry {
     pub op_tag: Bytes,
     /// Which version.
     pub key: ObjKey,
-    /// Whether that is a delete marker.
+    /// True if that is a delete marker.
     pub delete_marker: bool,
 }
 denc::versioned!(OlhLogEntry, 1, 1 { epoch, op, op_tag, key, delete_marker });
@@ -394,7 +394,7 @@ pub type OlhLog = BTreeMap<u64, Vec<OlhLogEntry>>;
 pub struct OlhEntry {
     /// Newest version; without an instance if there is none.
     pub key: ObjKey,
-    /// Whether that is a delete marker.
+    /// True if that is a delete marker.
     pub delete_marker: bool,
     /// Place of the last change among the key's versions.
     pub epoch: u64,
@@ -402,9 +402,9 @@ pub struct OlhEntry {
     pub log: OlhLog,
     /// Tag of the head object.
     pub tag: Bytes,
-    /// Whether the key has a version.
+    /// True if the key has a version.
     pub exists: bool,
-    /// Whether the head object is to be removed.
+    /// True if the head object is to be removed.
     pub pending_removal: bool,
 }
 denc::versioned!(OlhEntry, 1, 1 { key, delete_marker, epoch, log, tag, exists, pending_removal });
@@ -444,7 +444,7 @@ pub struct LogEntry {
     pub id: Bytes,
     /// Key and version.
     pub key: ObjKey,
-    /// When.
+    /// Time.
     pub time: UTime,
     /// Which write of the object.
     pub ver: EntryVer,
@@ -547,7 +547,7 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// What one object adds.
+    /// Returns what one object adds.
     pub fn of(meta: &Meta) -> Self {
         let bytes = meta.accounted_size;
         Self { bytes, bytes_rounded: bytes.wrapping_add(4095) & !4095, entries: 1, stored: meta.size }
@@ -652,9 +652,9 @@ pub struct DirHeader {
     pub master_ver: u64,
     /// Largest id in the log.
     pub max_marker: Bytes,
-    /// Whether the index is being moved.
+    /// True if the index is being moved.
     pub resharding: Resharding,
-    /// Whether the log is stopped.
+    /// True if the log is stopped.
     pub sync_stopped: bool,
 }
 

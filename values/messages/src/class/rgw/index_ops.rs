@@ -25,7 +25,7 @@ pub struct PrepareOp {
     pub tag: Bytes,
     /// Locator of the object.
     pub locator: Bytes,
-    /// Whether the end of it will be logged; without effect here.
+    /// True if the end of it will be logged; without effect here.
     pub log: bool,
     /// Flags of the log entry; without effect here.
     pub log_flags: u16,
@@ -104,7 +104,7 @@ pub struct CompleteOp {
     pub meta: Meta,
     /// Tag under which it was announced; empty if it was not.
     pub tag: Bytes,
-    /// Whether it is logged.
+    /// True if it is logged.
     pub log: bool,
     /// Flags of the log entry.
     pub log_flags: u16,
@@ -176,7 +176,7 @@ pub struct LinkOlhOp {
     pub key: ObjKey,
     /// Tag of the head.
     pub olh_tag: Bytes,
-    /// Whether it is a delete marker.
+    /// True if it is a delete marker.
     pub delete_marker: bool,
     /// Tag of the operation.
     pub op_tag: Bytes,
@@ -184,13 +184,13 @@ pub struct LinkOlhOp {
     pub meta: Meta,
     /// Place among the versions, if another zone gave it; 0 for the next.
     pub olh_epoch: u64,
-    /// Whether it is logged.
+    /// True if it is logged.
     pub log: bool,
     /// Flags of the log entry.
     pub log_flags: u16,
     /// Nothing happens if the version is this old or newer; zero for always.
     pub unmodified_since: UTime,
-    /// Whether nanoseconds of that count.
+    /// True if nanoseconds of that count.
     pub precise: bool,
     /// Zones that have it.
     pub zones: ZoneSet,
@@ -257,7 +257,7 @@ pub struct UnlinkInstanceOp {
     pub op_tag: Bytes,
     /// Place among the versions, if another zone gave it; 0 for the next.
     pub olh_epoch: u64,
-    /// Whether it is logged.
+    /// True if it is logged.
     pub log: bool,
     /// Flags of the log entry.
     pub log_flags: u16,
@@ -315,7 +315,7 @@ denc::versioned!(ReadOlhLogOp, 1, 1 { olh, after, olh_tag });
 pub struct ReadOlhLogReply {
     /// Steps.
     pub log: OlhLog,
-    /// Whether there are more.
+    /// True if there are more.
     pub truncated: bool,
 }
 denc::versioned!(ReadOlhLogReply, 1, 1 { log, truncated });
@@ -351,7 +351,7 @@ pub struct ListOp {
     pub max: u32,
     /// Prefix of the keys.
     pub prefix: Bytes,
-    /// Whether all versions are wanted.
+    /// True if all versions are wanted.
     pub versions: bool,
     /// Delimiter up to which keys are joined; none if empty.
     pub delimiter: Bytes,
@@ -401,9 +401,9 @@ impl Encode for ListOp {
 pub struct ListReply {
     /// Header and entries.
     pub dir: Dir,
-    /// Whether there are more.
+    /// True if there are more.
     pub truncated: bool,
-    /// Where the listing stopped, if there are more; none in the layout of 16.2.0, which does not have it.
+    /// Place where the listing stopped, if there are more; none in the layout of 16.2.0, which does not have it.
     pub marker: Option<ObjKey>,
 }
 
@@ -443,7 +443,7 @@ denc::versioned!(CheckIndexReply, 1, 1 { existing, calculated });
 /// Input of `bucket_update_stats`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UpdateStatsOp {
-    /// Whether the sums replace those that are there; they are added else.
+    /// True if the sums replace those that are there; they are added else.
     pub absolute: bool,
     /// Sums by category.
     pub stats: BTreeMap<u8, Stats>,
@@ -471,7 +471,7 @@ denc::versioned!(StorePgVerOp, 1, 1 { attr });
 pub struct CheckAttrsOp {
     /// Prefix.
     pub prefix: Bytes,
-    /// Whether the call fails if an attribute has the prefix; it fails if none has it else.
+    /// True if the call fails if an attribute has the prefix; it fails if none has it else.
     pub fail_if_exists: bool,
 }
 denc::versioned!(CheckAttrsOp, 1, 1 { prefix, fail_if_exists });
@@ -497,7 +497,7 @@ pub struct CheckMtimeOp {
     pub mtime: UTime,
     /// One of [`compare`].
     pub kind: u8,
-    /// Whether nanoseconds count.
+    /// True if nanoseconds count.
     pub precise: bool,
 }
 
@@ -564,7 +564,7 @@ denc::versioned!(RawListOp, 1, 1 { max, name, marker });
 pub struct RawListReply {
     /// Entries.
     pub entries: Vec<RawEntry>,
-    /// Whether there are more.
+    /// True if there are more.
     pub truncated: bool,
 }
 denc::versioned!(RawListReply, 1, 1 { entries, truncated });
@@ -584,7 +584,7 @@ denc::versioned!(LogListOp, 1, 1 { marker, max });
 pub struct LogListReply {
     /// Entries.
     pub entries: Vec<LogEntry>,
-    /// Whether there are more.
+    /// True if there are more.
     pub truncated: bool,
 }
 denc::versioned!(LogListReply, 1, 1 { entries, truncated });
@@ -602,7 +602,7 @@ denc::versioned!(LogTrimOp, 1, 1 { start, end });
 /// Input of `set_bucket_resharding`, and output of `get_bucket_resharding`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReshardingStatus {
-    /// Whether the index is being moved.
+    /// True if the index is being moved.
     pub entry: Resharding,
 }
 denc::versioned!(ReshardingStatus, 1, 1 { entry });

@@ -135,7 +135,7 @@ impl Encode for ListOp {
 pub struct ListReply {
     /// Found.
     pub entries: Vec<Entry>,
-    /// Whether there is more.
+    /// True if there is more.
     pub truncated: bool,
     /// Version of the caller's envelope. Before 3 the entries are pairs of bucket and status.
     pub version: u8,

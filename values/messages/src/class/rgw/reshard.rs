@@ -7,7 +7,7 @@ use types::UTime;
 /// A bucket to be resharded (`cls_rgw_reshard_entry`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// When that was wished.
+    /// Time when that was wished.
     pub time: UTime,
     /// Tenant of the bucket.
     pub tenant: Bytes,
@@ -72,7 +72,7 @@ impl Encode for Entry {
 pub struct AddOp {
     /// The bucket.
     pub entry: Entry,
-    /// Whether a bucket that is there already stays as it is; from version 2 on.
+    /// True if a bucket that is there already stays as it is; from version 2 on.
     pub create_only: Option<bool>,
 }
 
@@ -118,7 +118,7 @@ denc::versioned!(ListOp, 1, 1 { max, marker });
 pub struct ListReply {
     /// Found.
     pub entries: Vec<Entry>,
-    /// Whether there is more.
+    /// True if there is more.
     pub truncated: bool,
 }
 denc::versioned!(ListReply, 1, 1 { entries, truncated });

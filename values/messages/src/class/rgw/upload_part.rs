@@ -28,7 +28,7 @@ impl Manifest {
         &self.prefix
     }
 
-    /// Whether it names no objects.
+    /// Returns true if it names no objects.
     pub fn is_empty(&self) -> bool {
         self.empty
     }
@@ -75,9 +75,9 @@ pub struct UploadPart {
     pub size: u64,
     /// ETag.
     pub etag: Bytes,
-    /// When it was written.
+    /// Time when it was written.
     pub time: UTime,
-    /// Where its data are.
+    /// Place where its data are.
     pub manifest: Manifest,
     /// How it is compressed, as the gateway encoded it.
     pub compression: Bytes,

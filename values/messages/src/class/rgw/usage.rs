@@ -84,7 +84,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Who pays.
+    /// Returns who pays.
     pub fn pays(&self) -> &User {
         if self.payer.id.is_empty() { &self.owner } else { &self.payer }
     }
@@ -176,7 +176,7 @@ pub struct ReadOp {
     pub end: u64,
     /// Only what this user pays, if it is not empty.
     pub owner: Bytes,
-    /// Where to go on.
+    /// Place to go on.
     pub marker: Bytes,
     /// Most entries to look at; 0 stands for 1,000.
     pub max: u32,
@@ -223,9 +223,9 @@ denc::versioned!(UserBucket, 1, 1 { user, bucket });
 pub struct ReadReply {
     /// Sums.
     pub usage: BTreeMap<UserBucket, Entry>,
-    /// Whether there is more.
+    /// True if there is more.
     pub truncated: bool,
-    /// Where to go on.
+    /// Place to go on.
     pub marker: Bytes,
 }
 denc::versioned!(ReadReply, 1, 1 { usage, truncated, marker });
