@@ -76,7 +76,7 @@ fn keys_are_in_the_answers_of_known_commands_only() {
         }
     }
     let made: BTreeSet<String> =
-        ["auth get-or-create", "auth get-or-create-key", "nacre token"].iter().map(ToString::to_string).collect();
+        ["auth get-or-create", "auth get-or-create-key", "auth rotate", "nacre token"].iter().map(ToString::to_string).collect();
     let wanted: BTreeSet<String> = names.union(&made).cloned().collect();
     assert_eq!(found, wanted);
 }
