@@ -145,6 +145,10 @@ impl Images {
 
     /// Finds the place of the image that an operation is about; none if it is about none.
     pub(crate) fn place(&mut self, now: Mono, memo: &mut Memo, locator: &Locator, object: &Bytes) -> Option<Place> {
+        // Most objects of other users are told apart by their first byte.
+        if !matches!(object.first(), Some(b'r' | b'j')) {
+            return None;
+        }
         let same = memo.place.is_some_and(|place| self.slots[place.at as usize].life == place.life)
             && memo.pool == locator.pool
             && object.starts_with(&memo.prefix)

@@ -56,9 +56,17 @@ impl<'a> Parser<'a> {
         Self(Reader::new(bytes))
     }
 
+    /// Reads a number; nearly all have one byte.
+    #[inline]
     pub(crate) fn num(&mut self) -> Result<u64> {
-        let mut n = 0u64;
-        for shift in (0..64).step_by(7) {
+        let byte = self.0.u8()?;
+        if byte < 0x80 { Ok(byte.into()) } else { self.long_num(byte) }
+    }
+
+    /// Reads the rest of a number that begins with a byte which others follow.
+    fn long_num(&mut self, first: u8) -> Result<u64> {
+        let mut n = u64::from(first & 0x7f);
+        for shift in (7..64).step_by(7) {
             let byte = self.0.u8()?;
             let bits = u64::from(byte & 0x7f);
             if shift == 63 && bits > 1 {

@@ -86,6 +86,8 @@ pub struct Plan {
     pub cephx: bool,
     /// True if the journals have disks of their own.
     pub separate_journal: bool,
+    /// True if the cluster is judged while it rests: no store looks in haste for what lies scattered.
+    pub rests: bool,
     /// True if a pool comes and goes, with a client in it.
     pub churn: bool,
     /// True if the OSDs are of one process, and send each other mail.
@@ -137,6 +139,7 @@ impl Default for Plan {
             misdeed: None,
             cephx: false,
             separate_journal: false,
+            rests: false,
             churn: false,
             mail: false,
             echo: false,
@@ -366,7 +369,7 @@ fn open_store(plan: &Plan, number: usize, boot: &Boot, (meaning, made, lost): &M
         discard: number % 3 == 1,
     };
     // What lies scattered comes together all the time in half of all lives.
-    let brisk = boot.seed[9].is_multiple_of(2);
+    let brisk = boot.seed[9].is_multiple_of(2) && !plan.rests;
     let made = made.get();
     let ready = move |mut store: store::Store| {
         if brisk {

@@ -427,6 +427,7 @@ fn idle(rng: &mut Rng) -> Plan {
         mail: rng.one_in(5),
         store: if rng.one_in(3) { StoreKind::Reference } else { plan.store },
         separate_journal: false,
+        rests: true,
         churn: false,
         habits,
         ..plan

@@ -35,6 +35,7 @@ pub(crate) struct Sides {
 }
 
 impl Release {
+    #[inline]
     pub(crate) fn reply(ctx: &Ctx<'_>, op: &ClientOp, message: Message) -> Self {
         Self { key: op.key, session: op.session, message: Some(message), sides: None, op: None, executed: ctx.now.mono }
     }
@@ -48,11 +49,12 @@ impl Release {
     }
 
     /// The same with the operation that it answers.
-    pub(crate) fn of(self, work: Work) -> Self {
-        match work {
-            Work::Client(op) | Work::Group(op) => Self { op: Some(op), ..self },
-            _ => self,
+    #[inline]
+    pub(crate) fn of(mut self, work: Work) -> Self {
+        if let Work::Client(op) | Work::Group(op) = work {
+            self.op = Some(op);
         }
+        self
     }
 }
 
@@ -183,7 +185,9 @@ pub(crate) fn read_release(core: &Core, ctx: &Ctx<'_>, job: Job, done: Executed)
         }
     }
     let message = answer(ctx, op, result, results, version, user_version);
-    Some(Release { sides: besides, ..Release::reply(ctx, op, message) }.of(job.work))
+    let mut release = Release::reply(ctx, op, message);
+    release.sides = besides;
+    Some(release.of(job.work))
 }
 
 impl Primary {
