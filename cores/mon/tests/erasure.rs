@@ -44,7 +44,7 @@ fn a_pool_of_shards_is_refused_and_what_is_wrong_with_its_profile_comes_first() 
     assert_eq!(world.ok(r#"{"prefix":"osd crush rule ls"}"#), "replicated_rule\n");
     assert!(!world.ok(r#"{"prefix":"osd pool ls"}"#).contains('e'));
     world.ok(r#"{"prefix":"osd pool create","pool":"e","pg_num":1}"#);
-    assert_eq!(world.ok(&create("unheard")), "pool 'e' already exists");
+    assert!(world.refused(22, &create("unheard")).contains("pool 'e' cannot change to type erasure"));
 }
 
 /// The sentence is that of 16.2.15.

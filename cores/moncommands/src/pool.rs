@@ -140,7 +140,8 @@ fn create(cx: &mut Cx<'_>, args: &Args) -> Outcome {
 fn create_erasure(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let name = args.str("pool");
     if cx.state.pool_id(name).is_some() {
-        return Ok(Reply::status(format!("pool '{name}' already exists")));
+        // No pool is erasure-coded yet.
+        refuse!(EINVAL, "pool '{name}' cannot change to type erasure");
     }
     let profile = erasure::find(cx, args.opt("erasure_code_profile").filter(|p| !p.is_empty()).unwrap_or(erasure::DEFAULT))?;
     refuse!(

@@ -42,7 +42,9 @@ use crate::index::view::Step as Scan;
 use crate::journal::staged::Staged;
 use crate::onode::Onode;
 use crate::read::{all_there, gather};
-use crate::scattered::{Found, Haste, Part, Stage};
+#[cfg(any(test, feature = "sim"))]
+use crate::scattered::Haste;
+use crate::scattered::{Found, Part, Stage};
 use crate::space::bits::CHUNK;
 use crate::space::refs;
 use crate::store::Store;

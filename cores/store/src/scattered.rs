@@ -35,6 +35,7 @@ const FEWEST: usize = LARGE / BLOCK;
 
 /// How much of a hurry it is in. The product is in none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(any(test, feature = "sim")), expect(dead_code, reason = "the product is in no hurry"))]
 pub(crate) enum Haste {
     /// Its walks are minutes and hours apart.
     #[default]
