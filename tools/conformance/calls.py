@@ -12,11 +12,11 @@ START = time.time()
 
 
 def u8(n):
-    return struct.pack("<B", n)
+    return struct.pack("<B", n & 0xFF)
 
 
 def u16(n):
-    return struct.pack("<H", n)
+    return struct.pack("<H", n & 0xFFFF)
 
 
 def u32(n):

@@ -6,8 +6,8 @@ With one cluster and --record it writes down what was called and answered: cores
 
 usage: rgw_index.py --peer CEPH_CONF [--ours CEPH_CONF] [--seeds N] [--first SEED] [--steps N] [--record FILE]
 
-Left out of the comparison are times of this run, and what ids of the log have behind the index's version. Where we differ on purpose (docs of cores/classes/src/rgw/index/mod.rs) the calls are chosen so that it does
-not show.
+Left out of the comparison are times of this run, and what ids of the log have behind the index's version. Where we
+differ on purpose (docs of cores/classes/src/rgw/index/mod.rs) the calls are chosen so that it does not show.
 """
 import argparse
 import ctypes
@@ -20,6 +20,7 @@ import time
 
 import librados_c
 import rados
+from calls import env, items, text, u8, u16, u32, u64
 from librados_c import lib
 
 START = time.time()
@@ -29,35 +30,6 @@ POOL = "rgw_index_story"
 ADD, DEL, CANCEL, UNKNOWN = 0, 1, 2, 3
 NAMES = [b"a", b"b", b"a/b", b"a/c", b"a/c/d", b"a/e/f", b"d", b"d/", b"d//x", "é".encode(), "日/本".encode(), b"zz", b"a\xff"]
 INSTANCES = [b"", b"", b"i1", b"i2", b"i3", b"null"]
-
-
-def u8(n):
-    return struct.pack("<B", n & 0xFF)
-
-
-def u16(n):
-    return struct.pack("<H", n & 0xFFFF)
-
-
-def u32(n):
-    return struct.pack("<I", n & 0xFFFFFFFF)
-
-
-def u64(n):
-    return struct.pack("<Q", n & (2**64 - 1))
-
-
-def text(s):
-    s = s.encode() if isinstance(s, str) else s
-    return u32(len(s)) + s
-
-
-def items(entries):
-    return u32(len(entries)) + b"".join(entries)
-
-
-def env(version, compat, body):
-    return u8(version) + u8(compat) + u32(len(body)) + body
 
 
 def packed(n):

@@ -184,32 +184,29 @@ fn report(world: &mut World, peers: &[usize], osd: i32) {
     world.send(peers[osd as usize], OsdReport { osd, epoch: 1, ..OsdReport::default() }.encode());
 }
 
+/// OSDs 0 and 2 accuse OSD 1. Returns true once it is down.
+fn goes_down_accused(world: &mut World, peers: &[usize]) -> bool {
+    silent(world, peers, 0, 1, 5_000);
+    silent(world, peers, 2, 1, 5_000);
+    !is_up(world, 1)
+}
+
 #[test]
 fn a_new_leader_who_has_heard_all_others_need_not_listen_for_a_grace() {
     let (mut world, peers) = led_anew(cluster(4).0, 4);
-    let accused = |world: &mut World| {
-        silent(world, &peers, 0, 1, 5_000);
-        silent(world, &peers, 2, 1, 5_000);
-        !is_up(world, 1)
-    };
     report(&mut world, &peers, 0);
     report(&mut world, &peers, 2);
     world.pass(2 * SECOND);
-    assert!(!accused(&mut world), "osd.3 has said nothing yet, and nobody says that it is silent");
+    assert!(!goes_down_accused(&mut world, &peers), "osd.3 has said nothing yet, and nobody says that it is silent");
     report(&mut world, &peers, 3);
-    assert!(accused(&mut world), "the accused had time to say something");
+    assert!(goes_down_accused(&mut world, &peers), "the accused had time to say something");
 
     let (mut world, peers) = led_anew(cluster(3).0, 3);
-    let accused = |world: &mut World| {
-        silent(world, &peers, 0, 1, 5_000);
-        silent(world, &peers, 2, 1, 5_000);
-        !is_up(world, 1)
-    };
     report(&mut world, &peers, 0);
     report(&mut world, &peers, 2);
-    assert!(!accused(&mut world), "who is accused may be about to say the same of the others");
+    assert!(!goes_down_accused(&mut world, &peers), "who is accused may be about to say the same of the others");
     world.pass(SECOND + SECOND / 2);
-    assert!(accused(&mut world));
+    assert!(goes_down_accused(&mut world, &peers));
 }
 
 #[test]

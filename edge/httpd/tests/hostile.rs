@@ -31,6 +31,7 @@ impl Site for Echo {
                     while number < 3 && begin.elapsed() < PATIENCE {
                         match frames.send(format!("part {number}\n")) {
                             Sent::Taken => number += 1,
+                            // A thread is not told when there is room; `PATIENCE` bounds how often it tries.
                             Sent::Full => std::thread::sleep(Duration::from_millis(1)),
                             Sent::Gone => return,
                         }
@@ -94,7 +95,7 @@ fn get(at: SocketAddr, path: &str) -> String {
     ask(at, &format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"))
 }
 
-/// Asks until the answer begins with a status.
+/// Asks until the answer begins with a status, and fails after [`PATIENCE`]. A pause between two questions; no order depends on it.
 fn until(at: SocketAddr, status: &str) {
     let begin = Instant::now();
     loop {
@@ -146,6 +147,7 @@ fn who_says_nothing_is_let_go() {
             break;
         }
         assert!(begin.elapsed() < PATIENCE, "a head that never ends is read for ever");
+        // The pace of the client, which is what is tried: a line is there well within `head_time`.
         std::thread::sleep(Duration::from_millis(50));
     }
     until(at, "200");
@@ -232,6 +234,7 @@ fn who_does_not_read_is_let_go_and_who_reads_slowly_is_served() {
             0 => break,
             n => got += n,
         }
+        // The pace of the client, which is what is tried.
         std::thread::sleep(Duration::from_millis(2));
     }
     assert!(got > LARGE, "only {got} bytes came");

@@ -86,6 +86,7 @@ pub(super) fn start(lab: &Lab, point: &Point, folder: &Path, cluster: &Path, pat
         if std::time::Instant::now() > limit {
             bail!("radosgw does not answer after {patience:.0} s: {}", client::last_log(&conf, "gateway"));
         }
+        // radosgw tells nobody that it serves, so it is asked again; `limit` bounds that.
         lab.interrupt.sleep(Duration::from_millis(200))?;
     }
     let mut user = Command::new("radosgw-admin");
