@@ -79,7 +79,7 @@ pub struct CallId(pub u64);
 pub enum Input {
     /// Somebody connected to `listener`.
     Accepted {
-        /// Place.
+        /// The listener.
         listener: ListenerId,
         /// The new connection.
         conn: ConnId,
@@ -101,12 +101,12 @@ pub enum Input {
         conn: ConnId,
         /// The buffer of the `Receive`, back.
         buf: Buf,
-        /// Number of bytes are new.
+        /// Number of bytes that are new.
         len: usize,
     },
     /// The kernel took `bytes` more of what was sent.
     Sent {
-        /// Place to.
+        /// The connection.
         conn: ConnId,
         /// How many.
         bytes: usize,
@@ -156,7 +156,7 @@ pub enum Output {
     Connect {
         /// Its name from now on (odd).
         conn: ConnId,
-        /// Place to.
+        /// Address of the peer.
         to: SocketAddr,
     },
     /// Receive at least one byte into `buf`. At most one is outstanding for each connection; a machine that wants
@@ -169,7 +169,7 @@ pub enum Output {
     },
     /// Send, after all that was sent before.
     Send {
-        /// Place to.
+        /// The connection.
         conn: ConnId,
         /// The bytes.
         data: Rope,
@@ -251,14 +251,14 @@ pub struct DiskRequest {
 pub enum DiskOp {
     /// Fill `buf` from `offset`. Bytes beyond the end of a file are an error.
     Read {
-        /// Place.
+        /// First byte.
         offset: u64,
         /// Filled and given back.
         buf: Buf,
     },
     /// Write at `offset`; a file grows if it ends before.
     Write {
-        /// Place.
+        /// First byte.
         offset: u64,
         /// What; pieces at aligned addresses and of aligned lengths are not copied.
         data: Rope,
@@ -270,7 +270,7 @@ pub enum DiskOp {
     /// Give the space of these bytes back to the file system below, as far as it can take it; they may read as anything
     /// afterwards. Never fails for want of support.
     Trim {
-        /// Place.
+        /// First byte.
         offset: u64,
         /// How much.
         len: u64,

@@ -100,7 +100,7 @@ impl Objecter {
         self.interrupt(|linger, _| linger.at.as_ref().is_some_and(|(_, target)| moved(target)));
     }
 
-    /// Returns what is hit registers anew, under a new transaction id: an answer out of the log of executed operations
+    /// Registers those anew that are hit, under a new transaction id: an answer out of the log of executed operations
     /// would not bring the registration back.
     fn interrupt(&mut self, hit: impl Fn(&Linger, Option<OsdId>) -> bool) {
         let mut dropped = Vec::new();

@@ -183,7 +183,7 @@ impl Objecter {
         Some(op)
     }
 
-    /// Returns what was sent and fits goes back to those that wait.
+    /// Puts what was sent and fits back among those that wait.
     pub(crate) fn unsend(&mut self, fits: impl Fn(&OpState) -> bool) {
         let those: Vec<u64> = self.ops.iter().filter(|(_, op)| op.osd.is_some() && fits(op)).map(|(tid, _)| *tid).collect();
         self.unsend_all(those);

@@ -25,7 +25,7 @@ pub struct Objecter {
     /// Operations that wait here.
     pub(crate) unsent: BTreeSet<u64>,
     pub(crate) next_tid: u64,
-    /// Number of operations are sent and not answered, and their bytes of payload.
+    /// Number of operations that were sent and not answered, and their bytes of payload.
     pub(crate) in_flight: (usize, u64),
     pub(crate) osds: BTreeMap<OsdId, OsdSession>,
     pub(crate) sessions: Sessions,

@@ -72,7 +72,7 @@ pub struct Options {
     pub history: usize,
     /// Used part of the disk from which on writes are turned away whatever the map says (`osd_failsafe_full_ratio`).
     pub failsafe_full: f64,
-    /// Number of groups that this OSD leads bring objects at a time, and how many bring some to it
+    /// Number of groups that bring objects at a time: of those that this OSD leads, and of those that bring some to it
     /// (`osd_max_backfills`).
     pub max_backfills: usize,
     /// Objects on their way at a time, at most; 0 for what suits the disk (`osd_recovery_max_active`).

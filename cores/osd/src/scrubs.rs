@@ -41,7 +41,7 @@ pub struct ScrubOptions {
     pub hours: (u32, u32),
     /// The same for days, 0 is Sunday (`osd_scrub_begin_week_day`, `osd_scrub_end_week_day`).
     pub days: (u32, u32),
-    /// Number of groups that this OSD leads are scrubbed at a time (`osd_max_scrubs`).
+    /// Number of groups that are scrubbed at a time, of those that this OSD leads (`osd_max_scrubs`).
     pub most: usize,
     /// Scrubs begin also while groups of this OSD recover (`osd_scrub_during_recovery`).
     pub during_recovery: bool,

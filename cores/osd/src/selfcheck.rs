@@ -55,7 +55,7 @@ impl Osd {
         parts.into_iter().min_by_key(|(_, at)| *at).map_or("nothing", |(name, _)| name)
     }
 
-    /// Returns who has slots for recovery knows it, once the groups that were called have been asked.
+    /// Checks that groups with slots for recovery know of them, once those that were called have been asked.
     fn check_slots(&self) -> Result<(), String> {
         match self.groups.has_called() {
             true => Ok(()),
@@ -63,7 +63,7 @@ impl Osd {
         }
     }
 
-    /// Returns who is not up in its present life serves nothing.
+    /// Checks that an OSD that is not up in its present life serves nothing.
     fn check_up(&self) -> Result<(), String> {
         let up = self.is_up_in(self.maps.current());
         if up != self.is_up {

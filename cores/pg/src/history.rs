@@ -441,7 +441,7 @@ impl History {
         Ok(history)
     }
 
-    /// Returns who has a group of layout 1 has the only copy there ever was, so nobody else need be heard.
+    /// Reads layout 1. It knew groups of one copy alone, so nobody else need be heard.
     fn get_members_1(r: &mut Parser<'_>) -> Result<Self> {
         let mut history = Self { created: r.num32()?, pg_num: r.num32()?, since: r.num32()?, ..Self::default() };
         let (up, acting) = (get_osds(r)?, get_osds(r)?);

@@ -63,7 +63,7 @@ impl Records {
 #[derive(Default)]
 pub(crate) struct Log {
     records: Records,
-    /// Number of at the front are out of the log.
+    /// Number of records at the front that are out of the log.
     dups: usize,
     /// Number of the record at the front, counted from the first ever.
     base: u64,

@@ -225,7 +225,7 @@ impl Pipeline {
         members
     }
 
-    /// Returns what always holds.
+    /// Checks what always holds.
     ///
     /// # Errors
     /// A sentence that says what does not hold.

@@ -60,7 +60,7 @@ impl Barrier {
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     queue: VecDeque<Stalled>,
-    /// Number of there ever were.
+    /// Number that there ever were.
     numbered: u64,
     /// True if a turn ended before it had looked at all of them.
     pub(crate) more: bool,

@@ -34,7 +34,7 @@ pub enum Thing {
     },
     /// A mounted file system.
     Mount {
-        /// Place.
+        /// Its path.
         path: PathBuf,
     },
     /// A loop device and the file that it is made of.
@@ -46,7 +46,7 @@ pub enum Thing {
     },
     /// A folder or file with all that is in it.
     Folder {
-        /// Place.
+        /// Its path.
         path: PathBuf,
     },
     /// A setting of the kernel, as a file below /sys, and what it said before.

@@ -27,7 +27,7 @@ pub(crate) struct Parts {
     pub(crate) max_connections: usize,
     /// How long to look for completions before sleeping.
     pub(crate) spin: Option<Duration>,
-    /// Number of machines share the driver.
+    /// Number of machines that share the driver.
     pub(crate) machines: usize,
 }
 

@@ -201,7 +201,7 @@ impl Cluster {
         self.look_for(&watch, "a link was cut shortly", CALM)
     }
 
-    /// Returns what one says reaches no other OSD, though it reaches the monitor: with enough others, it alone goes.
+    /// Cuts one off from all other OSDs, but not from the monitor: with enough others, it alone goes.
     fn is_cut_off(&mut self, osd: usize) -> Result<(), String> {
         // Of two that do not hear each other nobody can say which one is cut off.
         let all: Vec<usize> = (0..self.osds.len()).collect();

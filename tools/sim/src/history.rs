@@ -333,7 +333,7 @@ struct Search<'a> {
     moments: Vec<(usize, bool)>,
     /// The moments of items that are not done, as a ring; the last place stands for both ends.
     ring: Vec<(usize, usize)>,
-    /// Place in `moments` an item's call and return stand.
+    /// Places in `moments` of an item's call and return.
     places: Vec<[usize; 2]>,
     /// Which items were done in which states already.
     seen: HashSet<(Bits, u64), FixedState>,

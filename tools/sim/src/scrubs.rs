@@ -152,7 +152,7 @@ impl Cluster {
         }
     }
 
-    /// Returns where the stores cannot be looked at, the OSDs compare the copies: a scrub finds nothing.
+    /// Scrubs where the stores cannot be looked at: the OSDs compare the copies, and must find nothing.
     pub(crate) fn scrub_the_untrusted(&mut self) -> Result<(), String> {
         if self.plan.store == StoreKind::Reference { Ok(()) } else { self.scrub_finds_nothing() }
     }

@@ -725,8 +725,8 @@ impl StoreTown {
         self.world.mend_disks(self.host);
     }
 
-    /// Returns what the store has taken on ends within [`ENDS`] if nothing goes wrong and nothing is added, or the
-    /// store says that it stops.
+    /// Checks that what the store has taken on ends within [`ENDS`] if nothing goes wrong and nothing is added, or that
+    /// the store says that it stops.
     fn all_ends(&mut self, behind: impl std::fmt::Debug) -> Result<(), String> {
         self.shared.borrow_mut().paused = true;
         let (shared, host) = (self.shared.clone(), self.host);

@@ -438,7 +438,7 @@ impl OsdMap {
         }
     }
 
-    /// Returns what is seldom used is written only when it is: version 9 knows neither stretch mode nor ranges on the
+    /// Returns the oldest version that has a place for all that is set: version 9 knows neither stretch mode nor ranges on the
     /// blocklist, version 10 no ranges.
     fn osd_part_version(&self) -> u8 {
         match (self.range_blocklist.is_empty(), self.stretch_mode) {

@@ -314,7 +314,7 @@ impl Decode for ListFilter {
 pub struct CopySource {
     /// Name.
     pub name: Bytes,
-    /// Place.
+    /// Pool, namespace and key.
     pub locator: Locator,
     /// COPY_FROM2: number and size of the truncation that the copy takes on.
     pub truncate: Option<(u32, u64)>,

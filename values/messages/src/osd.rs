@@ -65,7 +65,7 @@ pub enum OpArgs {
     },
     /// ROLLBACK.
     Snap {
-        /// Place to.
+        /// Snapshot that the object goes back to.
         snap: SnapId,
     },
     /// WATCH.

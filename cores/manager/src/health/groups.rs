@@ -178,7 +178,7 @@ fn rule_name<'a>(state: &'a State, pool: &maps::Pool) -> &'a str {
 /// What was found of one harm.
 #[derive(Default)]
 struct Found {
-    /// Number of groups show a sign, by its place in [`SIGNS`].
+    /// Number of groups that show a sign, by its place in [`SIGNS`].
     signs: BTreeMap<usize, u64>,
     groups: BTreeSet<PgId>,
     detail: BTreeMap<PgId, String>,

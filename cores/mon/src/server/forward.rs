@@ -252,8 +252,7 @@ impl Monitor {
         id.and_then(|id| self.asks.remove(id));
     }
 
-    /// Returns what was asked for could not be proposed: it is kept for the next leader. False if no such request is
-    /// known.
+    /// Keeps what could not be proposed for the next leader. Returns false if no such request is known.
     pub(super) fn keep_ask(&mut self, session: SessionId, answer: &Message) -> bool {
         let Some(id) = self.asks.answered_by(session, answer) else { return false };
         self.asks.unsent.insert(id);

@@ -192,7 +192,7 @@ impl Monitor {
         }
     }
 
-    /// Returns which version something has, as of now. False if too many ask, or this monitor does not lead any more.
+    /// Asks which version something has now. Returns false if too many ask, or this monitor leads no more.
     pub(super) fn ask_version(&mut self, session: SessionId, tid: u64, ask: MonGetVersion) -> bool {
         self.leader.reads.has_room(READS) && self.read_later(Read::Version { session, tid, ask })
     }

@@ -17,7 +17,7 @@ pub const CEILING: u32 = 20_000;
 const STEP: u32 = 32;
 /// The same for maps that are older than [`OLD`] epochs.
 const OLD_STEP: u32 = 512;
-/// Number of epochs back full maps are kept densely.
+/// Number of epochs, from the newest one back, whose full maps are kept densely.
 const OLD: u32 = 1024;
 
 /// Increments by the epoch that they lead to, and some full maps.

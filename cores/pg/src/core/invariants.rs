@@ -49,7 +49,7 @@ impl Core {
         Ok(())
     }
 
-    /// Returns what this copy has of an object that it lacks is older than what is to come.
+    /// Checks that what this copy has of an object that it lacks is older than what is to come.
     fn check_missing(&self) -> Result<(), String> {
         for (object, lack) in &self.missing {
             holds!(lack.is_sound(), "{object} is missing in version {}, and a newer one is here", lack.need);

@@ -130,7 +130,7 @@ pub(crate) fn apply(run: &mut Run<'_>, index: usize) -> Exec<i32> {
     }
 }
 
-/// Returns what is for cache tiers and redirects only, which there are none of: answered as by a pool that is no tier.
+/// Answers what is for cache tiers and redirects only as a pool that is no tier does: there are none.
 fn apply_tier(run: &mut Run<'_>, op: u16, index: usize) -> Exec<i32> {
     match op {
         code::CACHE_PIN | code::CACHE_UNPIN => Err(Errno::EINVAL.into()),

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// product's and of the simulator's size.
 const MOST_BODIES: usize = if cfg!(feature = "sim") { 24 + 200 } else { 4096 + 4096 };
 
-/// Returns what concerns the group as a whole has no lane; what another OSD reads for a copy passes it.
+/// Returns true for work without a lane: what concerns the whole group, and what another OSD reads for a copy.
 fn needs_no_lane(work: &Work) -> bool {
     match work {
         Work::Group(_) => true,
@@ -45,7 +45,7 @@ impl Primary {
         Ok(())
     }
 
-    /// Returns what a member has of an object that it lacks is older than what is to come.
+    /// Checks that what a member has of an object that it lacks is older than what is to come.
     fn check_missing(&self) -> Result<(), String> {
         for (object, lack) in self.members.all.values().flat_map(|member| &member.missing) {
             holds!(lack.is_sound(), "{object} is missing in version {}, and a newer one is there", lack.need);
@@ -82,7 +82,7 @@ impl Primary {
         Ok(())
     }
 
-    /// Returns what is under way to a copy that does not serve has a bound: clients wait beyond it, and each has few
+    /// Checks the bound of what is under way to a copy that does not serve: clients wait beyond it, and each has few
     /// operations open.
     fn check_streams(&self) -> Result<(), String> {
         for (osd, member) in self.members.all.iter().filter(|(_, member)| !member.acting) {

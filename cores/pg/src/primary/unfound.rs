@@ -440,7 +440,7 @@ impl Primary {
         self.search.count() > 0 && !self.recovery.is_busy()
     }
 
-    /// Returns what always holds of the search.
+    /// Checks what always holds of the search.
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn check_search(&self, core: &Core) -> Result<(), String> {
         for (object, need) in &self.search.unfound {

@@ -285,7 +285,7 @@ impl Replica {
         }
     }
 
-    /// Returns what a read lacked is there. False if none waits for that.
+    /// Goes on with a read whose missing data is there. Returns false if none waits for that.
     pub(crate) fn fetched_aside(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, hold: Hold) -> bool {
         let Some(job) = self.aside.reads.remove(&hold) else { return false };
         self.attempt_aside(core, ctx, job);

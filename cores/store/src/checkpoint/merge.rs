@@ -310,8 +310,8 @@ impl Store {
         Ok(true)
     }
 
-    /// Returns what is left of a leaf goes into one page with the next leaf of the same parent. So pages do not become
-    /// ever emptier as keys go. False if there is no next.
+    /// Joins what is left of a leaf with the next leaf of the same parent, so that pages do not become ever emptier as
+    /// keys go. Returns false if there is no next.
     fn join_next(&mut self, c: &mut Checkpoint, m: &mut Merge, leaf: &mut LeafWork) -> Result<bool, Unread> {
         let Some(frame) = m.stack.last().filter(|frame| frame.next < frame.page.len() && !leaf.entries.is_empty()) else {
             return Ok(false);

@@ -104,7 +104,7 @@ impl Limbo {
         self.freed.front().is_some_and(|freed| freed.epoch < oldest)
     }
 
-    /// Returns what always holds between two calls, in this epoch.
+    /// Checks what always holds between two calls, in this epoch.
     ///
     /// # Errors
     /// A sentence that says what does not hold.

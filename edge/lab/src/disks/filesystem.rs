@@ -11,7 +11,7 @@ use std::process::Command;
 
 /// A mounted file system.
 pub struct Mounted {
-    /// Place.
+    /// Its mount point.
     pub path: PathBuf,
     _held: Held,
 }

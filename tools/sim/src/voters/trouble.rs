@@ -359,7 +359,7 @@ impl VoterTown {
         Ok(())
     }
 
-    /// Returns when answers may be lost: those who run agree.
+    /// Checks, when answers may be lost, that those who run agree.
     pub(super) fn check_agreement(&mut self) -> Result<(), String> {
         self.plan.proposals = 0;
         self.queue.retain(|_, what| !matches!(what, Happening::Ask));

@@ -55,7 +55,7 @@ pub enum Tide {
 /// What a client does.
 #[derive(Clone, Debug)]
 pub struct Habits {
-    /// Place.
+    /// The pool.
     pub pool: String,
     /// On how many objects, `o0`, `o1`, ...
     pub objects: u64,
