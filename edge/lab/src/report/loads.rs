@@ -220,7 +220,7 @@ pub fn verdict(data: &Data) -> Markup {
             } } } }
         } }
         p.hint {
-            "100 % is what fio does on the bare disk (`nacre demo`: on a file beside the cluster), with requests of the same size, as many under way, past the page cache; its writes are durable one by one, as a cluster's are. "
+            "100 % is what fio does on the bare disk (in nacre demo: on a file beside the cluster), with requests of the same size, as many under way, past the page cache; its writes are durable one by one, as a cluster's are. "
             "Above 100 %: writes of many clients share flushes, and reads come from memory."
         }
     }
