@@ -131,6 +131,14 @@ impl Pg {
         }
     }
 
+    /// Lets the primary, or the one that peering makes, do something, and ends the call. `None`: there is none.
+    fn lead<T>(&mut self, ctx: &mut Ctx<'_>, call: impl FnOnce(&mut Primary, &mut Core, &mut Ctx<'_>) -> T) -> Option<T> {
+        let (primary, core) = self.leading_mut()?;
+        let done = call(primary, core, ctx);
+        primary.settle(core, ctx);
+        Some(done)
+    }
+
     /// Returns which group.
     pub fn id(&self) -> SpgId {
         self.core.id
@@ -174,7 +182,10 @@ impl Pg {
     /// Takes an operation of a client. Its answer comes as [`Effect::Reply`], perhaps at once.
     pub fn handle_op(&mut self, ctx: &mut Ctx<'_>, op: ClientOp) {
         match &mut self.role {
-            Role::Primary(primary) if primary.is_active() => primary.admit(&mut self.core, ctx, op),
+            Role::Primary(primary) if primary.is_active() => {
+                primary.admit(&mut self.core, ctx, op);
+                primary.settle(&mut self.core, ctx);
+            }
             Role::Primary(_) | Role::Loading(_) | Role::Splitting(_) | Role::Uniting(_) | Role::Peering(_) => {
                 self.postpone(ctx, op);
             }
@@ -223,6 +234,7 @@ impl Pg {
         let Role::Peering(peering) = std::mem::replace(&mut self.role, Role::Between) else { return };
         let mut primary = peering.primary;
         primary.begin(&mut self.core, ctx);
+        primary.settle(&mut self.core, ctx);
         let serves = primary.is_active();
         self.role = Role::Primary(primary);
         if serves {
@@ -262,8 +274,8 @@ impl Pg {
             return;
         }
         match &mut self.role {
-            Role::Primary(primary) => primary.committed(&mut self.core, ctx, ticket),
-            Role::Peering(peering) => peering.primary.committed(&mut self.core, ctx, ticket),
+            Role::Primary(primary) => primary.committed(ctx, ticket),
+            Role::Peering(peering) => peering.primary.committed(ctx, ticket),
             Role::Replica(replica) => replica.committed(&mut self.core, ctx, ticket),
             _ => {}
         }
@@ -324,7 +336,6 @@ impl Pg {
             Role::Uniting(_) => self.step_union(ctx),
             Role::Leaving => self.step_leaving(ctx),
             Role::Removing(_) => self.step_removal(ctx),
-            Role::Primary(primary) => primary.tell_ready(&mut self.core, ctx),
             Role::Peering(peering) => peering.step(&mut self.core, ctx),
             Role::Replica(replica) => replica.step(&mut self.core, ctx),
             _ => {}
@@ -396,9 +407,7 @@ impl Pg {
     /// An operator wants the group to recover (or to backfill) before others, or in its turn again. It holds for this
     /// interval.
     pub fn force(&mut self, ctx: &mut Ctx<'_>, backfill: bool, first: bool) {
-        if let Some((primary, _)) = self.leading_mut() {
-            primary.force(ctx, backfill, first);
-        }
+        self.lead(ctx, |primary, _, _| primary.force(backfill, first));
     }
 
     /// Objects on their way to copies, or here, beside those that clients wait for.
@@ -413,31 +422,22 @@ impl Pg {
 
     /// There is room again.
     pub fn go_on_moving(&mut self, ctx: &mut Ctx<'_>) {
-        if let Some((primary, core)) = self.leading_mut() {
-            primary.go_on_moving(core, ctx);
-        }
+        self.lead(ctx, Primary::go_on_moving);
     }
 
     /// Other OSDs answered heartbeats: reads that waited for that go on.
     pub fn leases_renewed(&mut self, ctx: &mut Ctx<'_>) {
-        if let Some((primary, core)) = self.leading_mut() {
-            primary.leases_renewed(core, ctx);
-        }
+        self.lead(ctx, Primary::leases_renewed);
     }
 
     /// Takes the reply to [`Effect::Fetch`], or why there is none.
     pub fn fetched(&mut self, ctx: &mut Ctx<'_>, id: u64, result: Result<OsdOpReply, Errno>) {
-        if let Some((primary, core)) = self.leading_mut() {
-            primary.fetched(core, ctx, id, result);
-        }
+        self.lead(ctx, |primary, core, ctx| primary.fetched(core, ctx, id, result));
     }
 
     /// Gives up what is unfound.
     pub fn mark_unfound_lost(&mut self, ctx: &mut Ctx<'_>, mercy: Mercy) -> Gone {
-        match self.leading_mut() {
-            Some((primary, core)) => primary.mark_unfound_lost(core, ctx, mercy),
-            None => Gone::NotActive,
-        }
+        self.lead(ctx, |primary, core, ctx| primary.mark_unfound_lost(core, ctx, mercy)).unwrap_or(Gone::NotActive)
     }
 
     /// Returns what is missing, unfound, and where it may be, as `list_unfound` shows it: so many objects behind the
@@ -465,9 +465,8 @@ impl Pg {
     }
 
     fn order_scrub(&mut self, ctx: &mut Ctx<'_>, order: Order) {
-        match self.leading_mut() {
-            Some((primary, core)) => primary.order_scrub(core, ctx, order),
-            None => self.ordered = Some(order.beside(self.ordered)),
+        if self.lead(ctx, |primary, core, ctx| primary.order_scrub(core, ctx, order)).is_none() {
+            self.ordered = Some(order.beside(self.ordered));
         }
     }
 
@@ -487,6 +486,7 @@ impl Pg {
             (SlotSide::Remote, Role::Replica(replica)) => replica.slot_changed(&self.core, ctx, granted),
             _ => {}
         }
+        self.settle(ctx);
     }
 }
 

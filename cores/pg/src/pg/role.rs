@@ -94,11 +94,13 @@ impl Pg {
         }
     }
 
-    /// Lets the next role take the place of one that has come to its end.
+    /// Ends a call: does what a primary has left to be done, and lets the next role take the place of one that has
+    /// come to its end.
     pub(crate) fn settle(&mut self, ctx: &mut Ctx<'_>) {
         match &mut self.role {
+            Role::Primary(primary) => primary.settle(&mut self.core, ctx),
             Role::Peering(peering) => match peering.outcome.take() {
-                None => {}
+                None => peering.primary.settle(&mut self.core, ctx),
                 Some(Outcome::Agreed) => self.activate(ctx),
                 Some(Outcome::Broken) => self.role = Role::Broken,
                 Some(Outcome::Unreadable(damage)) => self.broken(ctx, &damage),
@@ -154,10 +156,6 @@ impl Pg {
             }
         } else {
             self.read(ctx, from, envelope, arrived, letter);
-            // What was promised may have been the last that a union waits for.
-            if let Role::Primary(primary) = &mut self.role {
-                primary.tell_ready(&mut self.core, ctx);
-            }
         }
         Ok(())
     }
@@ -232,5 +230,6 @@ impl Pg {
             }
             _ => {}
         }
+        self.settle(ctx);
     }
 }

@@ -192,14 +192,14 @@ pub(crate) fn read_release(core: &Core, ctx: &Ctx<'_>, job: Job, done: Executed)
 
 impl Primary {
     /// A transaction is durable here. What waited for it happens when it is durable everywhere, in order.
-    pub(crate) fn committed(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, ticket: Ticket) {
+    pub(crate) fn committed(&mut self, ctx: &mut Ctx<'_>, ticket: Ticket) {
         if let Some(pending) = self.pending_at(ticket) {
             for release in &pending.releases {
                 ctx.recorder.step(release.key, ctx.now.mono, Step::Committed);
             }
         }
-        self.release_durable(core, ctx);
-        self.note_taken(core, ctx, ticket);
+        self.due.release = true;
+        self.note_taken(ticket);
     }
 
     /// Turns an outcome into a submission and an answer.

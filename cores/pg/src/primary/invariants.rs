@@ -28,6 +28,7 @@ impl Primary {
     /// # Errors
     /// A sentence that says what does not hold.
     pub(crate) fn self_check(&self, core: &Core) -> Result<(), String> {
+        holds!(self.due.is_nothing(), "a call ended and left {:?} to be done", self.due);
         self.check_pending()?;
         self.check_lanes()?;
         self.check_jobs(core)?;

@@ -14,6 +14,8 @@
 //! | scrub, trim, copies from other objects, watches | `scrub/`, `trim.rs`, `fetch.rs`, `watches.rs` |
 //! | reads that wait for other members' promises | `laggy.rs` |
 //!
+//! What a call leaves to be done for others is done once, at its end: `settle.rs`.
+//!
 //! *Invariants* are in `invariants.rs`. Between two calls: a lane is there exactly while its object has work or a
 //! change that is not durable; changes wait in the order of their tickets; every job waits for something.
 //!
@@ -32,6 +34,7 @@ pub(crate) mod recovery;
 mod report;
 pub(crate) mod reserve;
 pub(crate) mod scrub;
+pub(crate) mod settle;
 pub(crate) mod ship;
 pub(crate) mod trim;
 pub(crate) mod unfound;
@@ -54,6 +57,7 @@ use objectstore::Hold;
 use recovery::Recovery;
 use reserve::Reserve;
 use scrub::{Order, Scrub};
+use settle::Due;
 use std::collections::{BTreeMap, VecDeque};
 use trim::Trim;
 use types::{HObject, ObjectId, OsdId, SessionId};
@@ -97,6 +101,8 @@ pub(crate) struct Primary {
     /// What is known of objects that no member has.
     pub(crate) search: Search,
     pub(crate) laggy: Laggy,
+    /// What the call that is under way leaves to be done.
+    pub(crate) due: Due,
     /// It was told that the group is ready to be merged.
     pub(crate) ready: bool,
     /// Notifications that were begun.
@@ -129,7 +135,7 @@ impl Primary {
             }
             self.begin_ordered(core, ctx);
         }
-        self.plan_recovery(ctx);
+        self.due.recovery = true;
     }
 
     /// The interval goes on with another map.
@@ -177,7 +183,7 @@ impl Primary {
             return;
         }
         if self.backfill_fetched(core, ctx, hold) {
-            self.plan_recovery(ctx);
+            self.due.recovery = true;
         } else if self.trim.hold == Some(hold) {
             self.step_trim(core, ctx);
         } else if self.scrub.as_ref().is_some_and(|scrub| scrub.hold == hold) {
@@ -198,7 +204,6 @@ impl Primary {
             }
         }
         self.step_recovery(core, ctx);
-        self.tell_ready(core, ctx);
     }
 
     /// Returns when [`Primary::turn`] must be called at the latest. `serves`: it looks at what serving brings, too.
@@ -277,7 +282,7 @@ impl Primary {
         member.activation = None;
         // What came about meanwhile.
         self.resend(core, ctx, from);
-        self.plan_recovery(ctx);
+        self.due.recovery = true;
         true
     }
 

@@ -149,6 +149,6 @@ impl Primary {
             core.repaired += 1;
             self.bring(core, ctx, object.at(SnapId::HEAD), None);
         }
-        self.plan_recovery(ctx);
+        self.due.recovery = true;
     }
 }

@@ -150,10 +150,10 @@ impl Primary {
     }
 
     /// An operator wants the group to recover (or to backfill) before others, or in its turn again. It holds for this interval.
-    pub(crate) fn force(&mut self, ctx: &mut Ctx<'_>, backfill: bool, first: bool) {
+    pub(crate) fn force(&mut self, backfill: bool, first: bool) {
         let forced = &mut self.recovery.forced;
         *(if backfill { &mut forced.backfill } else { &mut forced.recovery }) = first;
-        self.plan_recovery(ctx);
+        self.due.recovery = true;
     }
 
     /// The object that a client's operation could not read here, if another copy has it and this one was not mended before.
@@ -193,7 +193,7 @@ impl Primary {
         self.recovery.mended.insert(object.clone(), ctx.now.mono);
         core.repaired += 1;
         core.mark_missing(ctx, object);
-        self.plan_recovery(ctx);
+        self.due.recovery = true;
     }
 
     /// Begins to bring an object, before all that waits for it.
@@ -202,7 +202,7 @@ impl Primary {
         self.enqueue(core, ctx, head, Work::Bring(Box::new(Bring { filled, ..Bring::default() })));
     }
 
-    /// Looks for what is to be brought next. Call it when something of it may have changed.
+    /// Has recovery look at its lists in the next turn: something of them may have changed.
     pub(crate) fn plan_recovery(&mut self, ctx: &mut Ctx<'_>) {
         if self.has_begun() {
             let recovery = &mut self.recovery;
@@ -213,8 +213,17 @@ impl Primary {
         }
     }
 
+    /// Has recovery look at its lists at this time, whatever was planned in this call.
+    fn look_not_before(&mut self, at: Mono) {
+        self.due.recovery = false;
+        self.recovery.next = Some(at);
+    }
+
     /// Takes a step: some more objects on their way.
     pub(crate) fn step_recovery(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
+        if std::mem::take(&mut self.due.recovery) {
+            self.plan_recovery(ctx);
+        }
         let due = self.recovery.next.is_some_and(|next| next <= ctx.now.mono);
         if !due || !self.has_begun() {
             return;
@@ -239,7 +248,7 @@ impl Primary {
         self.check_clean(core, ctx);
         let waits =
             self.waits_for_targets() || !core.missing.is_empty() || self.members.all.values().any(|member| !member.is_complete());
-        if waits && self.recovery.next.is_none() {
+        if waits && !self.due.recovery && self.recovery.next.is_none() {
             self.recovery.next = Some(ctx.now.mono.plus(AGAIN));
         }
     }
@@ -279,7 +288,7 @@ impl Primary {
 
     /// There is room again.
     pub(crate) fn go_on_moving(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
-        self.plan_recovery(ctx);
+        self.due.recovery = true;
         self.step_recovery(core, ctx);
     }
 
@@ -321,7 +330,7 @@ impl Primary {
                         .all
                         .values_mut()
                         .for_each(|member| member.owed.retain(|object, _| !same_object(object, &job.head)));
-                    self.release_durable(core, ctx);
+                    self.due.release = true;
                     let again = ctx.now.mono.plus(AGAIN);
                     if matches!(&job.work, Work::Bring(bring) if bring.settles) {
                         // Work waits behind it that would begin it anew at once.
@@ -331,7 +340,7 @@ impl Primary {
                     } else {
                         self.end_bring(core, ctx, job);
                     }
-                    self.recovery.next = Some(again);
+                    self.look_not_before(again);
                     return;
                 }
             }
@@ -474,7 +483,7 @@ impl Primary {
         if let Some(lane) = self.lanes.get_mut(&job.head) {
             lane.held = lane.held.filter(|hold| *hold != job.hold);
         }
-        self.plan_recovery(ctx);
+        self.due.recovery = true;
         if is_missing(&core.missing, &head) {
             self.park_unfound(core, ctx, &job.head);
         }
@@ -646,7 +655,7 @@ impl Primary {
         }
         self.members.strays.insert(from);
         if !core.missing.is_empty() {
-            self.plan_recovery(ctx);
+            self.due.recovery = true;
         }
         self.check_clean(core, ctx);
         if self.is_clean(core) {
@@ -695,24 +704,19 @@ impl Primary {
         let arrived = member.pushed.len() < before;
         let room = member.stream.bytes() <= ctx.config.sizes.window;
         self.hear_lacking(core, ctx, from, first, lacking);
-        self.release_durable(core, ctx);
-        if room && !self.recovery.parked.is_empty() {
-            self.unpark(core, ctx);
-        }
-        if arrived {
-            self.plan_recovery(ctx);
-        }
+        self.due.release = true;
+        self.due.unpark |= room;
+        self.due.recovery |= arrived;
     }
 
     /// A transaction is durable here: an object may be that was brought with it.
-    pub(crate) fn note_taken(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, ticket: Ticket) {
+    pub(crate) fn note_taken(&mut self, ticket: Ticket) {
         let taken = &mut self.recovery.taken;
         let before = taken.len();
         taken.retain(|_, of| *of != ticket);
-        if taken.len() < before {
-            self.unpark(core, ctx);
-            self.plan_recovery(ctx);
-        }
+        let arrived = taken.len() < before;
+        self.due.unpark |= arrived;
+        self.due.recovery |= arrived;
     }
 
     /// A change is durable at all members that serve: who waits for that may go on.
@@ -722,7 +726,8 @@ impl Primary {
         }
     }
 
-    fn unpark(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
+    /// Lets jobs go on that waited for room, or for what was brought.
+    pub(crate) fn unpark(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
         for hold in std::mem::take(&mut self.recovery.parked) {
             let Some(job) = self.jobs.remove(&hold) else { continue };
             let head = job.head.clone();
@@ -781,7 +786,7 @@ impl Primary {
         if interval.up != interval.acting && core.home_is_enough() {
             // Those whom the map names shall serve. The group serves meanwhile, so nobody waits for the answer.
             ctx.out.push(Effect::WantActing(Vec::new()));
-            self.recovery.next = Some(ctx.now.mono.plus(AGAIN));
+            self.look_not_before(ctx.now.mono.plus(AGAIN));
             return;
         }
         if self.is_clean(core) && !self.recovery.clean {

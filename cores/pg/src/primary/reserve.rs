@@ -135,7 +135,7 @@ impl Primary {
         if !granted {
             self.give_slots_back(core, ctx);
         }
-        self.plan_recovery(ctx);
+        self.due.recovery = true;
     }
 
     fn give_slots_back(&mut self, core: &Core, ctx: &mut Ctx<'_>) {
@@ -318,6 +318,6 @@ impl Primary {
                 reserve.full_until = (lends == Lends::Full).then_some(ctx.now.mono.plus(LATER));
             }
         }
-        self.plan_recovery(ctx);
+        self.due.recovery = true;
     }
 }

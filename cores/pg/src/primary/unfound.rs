@@ -170,7 +170,7 @@ impl Primary {
             heard.told.insert(object, version);
         }
         self.look_for_lost(core, ctx);
-        self.plan_recovery(ctx);
+        self.due.recovery = true;
     }
 
     /// Copies that are no members and are down give nothing any more; what was asked of them is asked of others.
@@ -183,7 +183,7 @@ impl Primary {
             self.members.finds.remove(&osd);
             self.members.strays.remove(&osd);
             self.give_up_pulls(core, ctx, osd);
-            self.plan_recovery(ctx);
+            self.due.recovery = true;
         }
     }
 
@@ -396,7 +396,7 @@ impl Primary {
         }
         self.retry_unfound(core, ctx);
         self.look_for_lost(core, ctx);
-        self.plan_recovery(ctx);
+        self.due.recovery = true;
         self.pump(core, ctx, &key);
     }
 

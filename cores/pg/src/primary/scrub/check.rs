@@ -200,7 +200,7 @@ impl Primary {
             self.mend(core, ctx, object.clone());
             mended.push(whoami);
         }
-        self.plan_recovery(ctx);
+        self.due.recovery = true;
         mended
     }
 
