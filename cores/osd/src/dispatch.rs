@@ -389,7 +389,7 @@ impl Osd {
                 Effect::Fetch { id, op } => {
                     self.copies.begin(slot, id, *op);
                 }
-                Effect::Tell { to, letter } => self.letters.post(to, letter),
+                Effect::Tell { to, letter } => self.letters.post(to.osd, letter),
                 Effect::WantUpThru(epoch) => self.letters.want_up_thru(epoch),
                 Effect::WantLease => self.leases.want(),
                 Effect::WantActing(acting) => {

@@ -32,7 +32,7 @@ pub(crate) fn describe(osd: &mut Osd, id: SpgId) -> Value {
 /// Another copy of the group.
 fn peer(peer: &pg::PeerQuery) -> Value {
     json!({
-        "peer": peer.osd.to_string(),
+        "peer": peer.copy.to_string(),
         "acting": peer.acting,
         "activated": peer.activated,
         "last_backfill": peer.backfill.clone().unwrap_or_else(|| "MAX".into()),

@@ -8,7 +8,7 @@ use grammar::Args;
 use node::Now;
 use pg::{Gone, MaybeHas, Mercy, UnfoundPage};
 use serde_json::{Value, json};
-use types::{Errno, Feature, HObject, OsdId, SnapId};
+use types::{CopyId, Errno, Feature, HObject, SnapId};
 
 /// Objects in one answer (`osd_command_max_records`).
 const MOST: usize = 256;
@@ -40,7 +40,7 @@ fn describe(page: &UnfoundPage) -> Value {
             "locations": [],
         })
     };
-    let status = |(osd, how): &(OsdId, MaybeHas)| json!({ "osd": osd.to_string(), "status": status_of(*how) });
+    let status = |(copy, how): &(CopyId, MaybeHas)| json!({ "osd": copy.to_string(), "status": status_of(*how) });
     json!({
         "num_missing": page.missing,
         "num_unfound": page.unfound,
@@ -137,7 +137,7 @@ mod tests {
         let at = Locator { nspace: "ns".into(), ..Locator::pool(3) };
         let object = HObject::head("name".into(), &at);
         let unfound = pg::UnfoundObject { object: object.clone(), need: EVersion::new(7, 12) };
-        let maybe = vec![(2, MaybeHas::Down), (4, MaybeHas::Answered)];
+        let maybe = vec![(CopyId::whole(2), MaybeHas::Down), (CopyId::whole(4), MaybeHas::Answered)];
         let page = UnfoundPage { missing: 2, unfound: 1, objects: vec![unfound], more: false, active: true, maybe };
         let shown = describe(&page);
         assert_eq!((&shown["num_missing"], &shown["num_unfound"], &shown["more"]), (&json!(2), &json!(1), &json!(false)));

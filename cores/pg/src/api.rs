@@ -7,7 +7,7 @@ use node::{LogLine, Mono, Now};
 use objectstore::ObjectStore;
 use std::sync::Arc;
 use std::time::Duration;
-use types::{EntityAddr, EntityName, EntityType, Epoch, Message, OsdId, PgState, PoolId, SessionId, SpgId};
+use types::{CopyId, EntityAddr, EntityName, EntityType, Epoch, Message, OsdId, PgState, PoolId, SessionId, SpgId};
 
 /// Everything outside the group that a call may look at or act on.
 pub struct Ctx<'a> {
@@ -246,11 +246,11 @@ pub enum Effect {
         /// The read.
         op: Box<OsdOp>,
     },
-    /// Bring a letter to the copy of this group on another OSD, which gives it to [`crate::Pg::letter`]. It may be lost: when the session to
+    /// Bring a letter to another copy of this group, on another OSD or on this one, which gives it to [`crate::Pg::letter`]. It may be lost: when the session to
     /// that OSD breaks, [`crate::Pg::peer_returns`] lets the group say again what matters.
     Tell {
         /// To whom.
-        to: OsdId,
+        to: CopyId,
         /// The letter.
         letter: crate::Sealed,
     },
@@ -258,7 +258,7 @@ pub enum Effect {
     WantLease,
     /// The group serves when a map says that this OSD was up in this epoch (`up_thru`): the monitors shall be asked.
     WantUpThru(Epoch),
-    /// These shall serve the group, the primary first: the monitors shall be asked for a map that says so. If there are none, those shall
+    /// These shall serve the group, the primary first, or at their positions where it has shards: the monitors shall be asked for a map that says so. If there are none, those shall
     /// serve whom CRUSH and the exceptions of the map name.
     WantActing(Vec<OsdId>),
     /// This group was split and its new siblings are durable on the same store: load them.
@@ -359,8 +359,8 @@ pub struct Query {
 /// What a primary knows of another copy.
 #[derive(Clone, Debug, Default)]
 pub struct PeerQuery {
-    /// Place where it is.
-    pub osd: OsdId,
+    /// Which copy.
+    pub copy: CopyId,
     /// It serves; others are only filled.
     pub acting: bool,
     /// It has taken up the group's log.
@@ -394,7 +394,7 @@ pub enum Gone {
     Marked(usize),
 }
 
-/// What is known of an OSD that may have what is unfound.
+/// What is known of a copy that may have what is unfound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MaybeHas {
     /// It has answered.
@@ -429,6 +429,6 @@ pub struct UnfoundPage {
     pub more: bool,
     /// The group serves, and this OSD leads it.
     pub active: bool,
-    /// OSDs that may have them.
-    pub maybe: Vec<(OsdId, MaybeHas)>,
+    /// Copies that may have them.
+    pub maybe: Vec<(CopyId, MaybeHas)>,
 }

@@ -26,7 +26,7 @@ use bytes::Bytes;
 use denc::{DecodeError, Result};
 use maps::{Interval, NO_OSD, OsdMap, state};
 use std::collections::{BTreeMap, BTreeSet};
-use types::{EVersion, Epoch, HObject, Intervals, OsdId, PgId, PoolId, SnapId, UTime};
+use types::{CopyId, EVersion, Epoch, HObject, Intervals, OsdId, PgId, PoolId, SnapId, UTime};
 
 /// Layout that is written. Layout 1 (one copy, no peering) is read.
 const LAYOUT: u64 = 2;
@@ -38,7 +38,7 @@ const WITH_UNIONS: u64 = 3;
 pub(crate) struct PastInterval {
     pub(crate) first: Epoch,
     pub(crate) last: Epoch,
-    /// Its members; nobody: the maps of this time were skipped, and somebody may have served.
+    /// Its members by their positions, with holes; nobody: the maps of this time were skipped, and somebody may have served.
     pub(crate) acting: Vec<OsdId>,
     pub(crate) primary: OsdId,
 }
@@ -158,11 +158,11 @@ fn up_thru(map: &OsdMap, primary: OsdId) -> Epoch {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Told {
     /// Who was heard and holds nothing.
-    pub(crate) empty: BTreeSet<OsdId>,
+    pub(crate) empty: BTreeSet<CopyId>,
     /// Who cannot read what it holds.
-    pub(crate) unable: BTreeSet<OsdId>,
-    /// Who told what it holds, this OSD too: [`History::whole_since`].
-    pub(crate) whole: BTreeMap<OsdId, Epoch>,
+    pub(crate) unable: BTreeSet<CopyId>,
+    /// Who told what it holds, this copy too: [`History::whole_since`].
+    pub(crate) whole: BTreeMap<CopyId, Epoch>,
     /// Maps of which no copy that was heard knows who served then.
     pub(crate) gaps: Vec<Gap>,
 }
@@ -170,12 +170,12 @@ pub(crate) struct Told {
 /// Who may have what a group's copies wrote before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Prior {
-    /// Who is up and must be heard, this OSD left out.
-    pub(crate) probe: BTreeSet<OsdId>,
+    /// Who is up and must be heard, this copy left out.
+    pub(crate) probe: BTreeSet<CopyId>,
     /// Who is down and might know more.
-    pub(crate) down: BTreeSet<OsdId>,
+    pub(crate) down: BTreeSet<CopyId>,
     /// Those down of whom one must come back, or be given up for lost, before anybody may serve; all of them where maps were skipped.
-    pub(crate) needed: BTreeSet<OsdId>,
+    pub(crate) needed: BTreeSet<CopyId>,
 }
 
 impl History {
@@ -333,8 +333,8 @@ impl History {
 
     /// A mistake to be found: who holds nothing proves that nothing was served, whatever became of its store.
     #[cfg(feature = "sim")]
-    pub(crate) fn disprove(&mut self, empty: &BTreeSet<OsdId>) {
-        self.past.retain(|interval| !interval.acting.iter().any(|osd| empty.contains(osd)));
+    pub(crate) fn disprove(&mut self, shard: types::ShardId, empty: &BTreeSet<CopyId>) {
+        self.past.retain(|interval| !shard.copies(&interval.acting).any(|copy| empty.contains(&copy)));
     }
 
     /// First epoch of the newest interval whose log this copy took up, if it has all that such a log tells; 0 for a copy that is being filled.
@@ -343,17 +343,19 @@ impl History {
         if self.created > 0 && self.is_complete() { self.started } else { 0 }
     }
 
-    /// Returns who must be heard before the group may serve, after what was heard so far.
-    pub(crate) fn prior(&self, map: &OsdMap, whoami: OsdId, told: &Told) -> Prior {
-        let present = self.interval.members().chain(self.interval.home());
-        let mut prior = Prior { probe: present.filter(|osd| map.is_up(*osd)).collect(), ..Prior::default() };
+    /// Returns who must be heard before the group may serve, after what was heard so far. `me`: this copy.
+    pub(crate) fn prior(&self, map: &OsdMap, me: CopyId, told: &Told) -> Prior {
+        let Interval { acting, up, .. } = &self.interval;
+        let present = me.shard.copies(acting).chain(me.shard.copies(up));
+        let mut prior = Prior { probe: present.filter(|copy| map.is_up(copy.osd)).collect(), ..Prior::default() };
         for interval in self.past.iter().filter(|interval| interval.last >= self.clean) {
-            prior.add(map, whoami, told, interval);
+            prior.add(map, me, told, interval);
         }
         for (first, _) in &told.gaps {
-            prior.add_gap(map, told, *first);
+            let all = map.osds().flat_map(|osd| me.shard.copies_on(osd, acting.len().max(up.len())));
+            prior.add_gap(map, told, *first, all);
         }
-        prior.probe.remove(&whoami);
+        prior.probe.remove(&me);
         prior
     }
 
@@ -459,36 +461,37 @@ impl History {
 
 impl Prior {
     /// Anybody may know who served in maps that were skipped, from `first` on: who is up is asked. Who was up in one of them, and is down
-    /// without having been given up since, is waited for.
-    fn add_gap(&mut self, map: &OsdMap, told: &Told, first: Epoch) {
-        self.probe.extend(map.osds().filter(|osd| map.is_up(*osd)));
-        let away = |osd: &OsdId| match map.info(*osd) {
-            _ if map.is_up(*osd) => told.unable.contains(osd),
-            Some(info) => info.down_at > first && info.lost_at < info.down_at && map.state(*osd) & state::DESTROYED == 0,
+    /// without having been given up since, is waited for. `all`: all copies that there may be, on all OSDs.
+    fn add_gap(&mut self, map: &OsdMap, told: &Told, first: Epoch, all: impl Iterator<Item = CopyId>) {
+        let all: BTreeSet<CopyId> = all.collect();
+        self.probe.extend(all.iter().filter(|copy| map.is_up(copy.osd)));
+        let away = |copy: &CopyId| match map.info(copy.osd) {
+            _ if map.is_up(copy.osd) => told.unable.contains(copy),
+            Some(info) => info.down_at > first && info.lost_at < info.down_at && map.state(copy.osd) & state::DESTROYED == 0,
             None => false,
         };
-        let away: BTreeSet<OsdId> = map.osds().filter(away).collect();
+        let away: BTreeSet<CopyId> = all.into_iter().filter(away).collect();
         self.down.extend(&away);
         self.needed.extend(away);
     }
 
-    fn add(&mut self, map: &OsdMap, whoami: OsdId, told: &Told, interval: &PastInterval) {
+    fn add(&mut self, map: &OsdMap, me: CopyId, told: &Told, interval: &PastInterval) {
         let Told { empty, unable, whole, .. } = told;
-        let lost = |osd: OsdId| is_lost_since(map, osd, interval.last);
-        let members = || interval.acting.iter().copied().filter(|osd| *osd >= 0);
-        let reachable = |osd: OsdId| osd == whoami || map.is_up(osd);
-        self.probe.extend(members().filter(|osd| reachable(*osd)));
+        let lost = |copy: CopyId| is_lost_since(map, copy.osd, interval.last);
+        let members = || me.shard.copies(&interval.acting);
+        let reachable = |copy: CopyId| copy == me || map.is_up(copy.osd);
+        self.probe.extend(members().filter(|copy| reachable(*copy)));
         // Before a group serves, all its members have written down that they are. So if one of them, whose store is the one that it had,
         // knows nothing of the group, nothing was served in that interval.
-        if members().any(|osd| empty.contains(&osd) && !lost(osd)) {
+        if members().any(|copy| empty.contains(&copy) && !lost(copy)) {
             return;
         }
         // Who was given up may be back with what it had, or with another disk that was being filled since: only a whole copy that took up
         // the log of that interval, or of a later one, stands for it.
-        let stands = |osd: OsdId| !lost(osd) || whole.get(&osd).is_none_or(|started| *started >= interval.first);
-        let remembers = |osd: OsdId| reachable(osd) && !unable.contains(&osd) && stands(osd);
-        let survives = members().any(|osd| remembers(osd) && !empty.contains(&osd));
-        let waited: BTreeSet<OsdId> = members().filter(|osd| !remembers(*osd) && !lost(*osd)).collect();
+        let stands = |copy: CopyId| !lost(copy) || whole.get(&copy).is_none_or(|started| *started >= interval.first);
+        let remembers = |copy: CopyId| reachable(copy) && !unable.contains(&copy) && stands(copy);
+        let survives = members().any(|copy| remembers(copy) && !empty.contains(&copy));
+        let waited: BTreeSet<CopyId> = members().filter(|copy| !remembers(*copy) && !lost(*copy)).collect();
         self.down.extend(&waited);
         if !survives {
             self.needed.extend(waited);
@@ -540,6 +543,11 @@ mod tests {
     use super::*;
     use maps::OsdInfo;
     use types::Locator;
+
+    /// Copies of a replicated pool.
+    fn copies<const N: usize>(osds: [OsdId; N]) -> BTreeSet<CopyId> {
+        osds.into_iter().map(CopyId::whole).collect()
+    }
 
     fn past(first: Epoch, last: Epoch, acting: &[OsdId]) -> PastInterval {
         PastInterval { first, last, acting: acting.to_vec(), primary: acting[0] }
@@ -612,28 +620,55 @@ mod tests {
     fn one_living_member_of_each_interval_is_enough_and_needed() {
         let mut history = History { created: 1, past: vec![past(10, 19, &[0, 1]), past(20, 29, &[2, 3])], ..History::default() };
         let none = Told::default();
-        let empty = |osd| Told { empty: [osd].into(), ..Told::default() };
-        let prior = history.prior(&map(&[0, 3, 4]), 4, &none);
-        assert_eq!(prior.probe, [0, 3].into());
-        assert_eq!((prior.down, prior.needed), ([1, 2].into(), BTreeSet::new()));
-        let prior = history.prior(&map(&[0, 4]), 4, &none);
-        assert_eq!(prior.needed, [2, 3].into());
+        let empty = |osd| Told { empty: copies([osd]), ..Told::default() };
+        let prior = history.prior(&map(&[0, 3, 4]), CopyId::whole(4), &none);
+        assert_eq!(prior.probe, copies([0, 3]));
+        assert_eq!((prior.down, prior.needed), (copies([1, 2]), BTreeSet::new()));
+        let prior = history.prior(&map(&[0, 4]), CopyId::whole(4), &none);
+        assert_eq!(prior.needed, copies([2, 3]));
         // Who is up, with the store that he had, and holds nothing: so nobody served.
-        let prior = history.prior(&map(&[0, 3, 4]), 4, &empty(3));
+        let prior = history.prior(&map(&[0, 3, 4]), CopyId::whole(4), &empty(3));
         assert!(prior.needed.is_empty());
         // With a new store he cannot know.
         let mut replaced = map(&[0, 3, 4]);
         replaced.osd_info[3] = OsdInfo { lost_at: 40, ..OsdInfo::default() };
-        assert_eq!(history.prior(&replaced, 4, &empty(3)).needed, [2].into());
+        assert_eq!(history.prior(&replaced, CopyId::whole(4), &empty(3)).needed, copies([2]));
         // Who cannot read what he holds proves nothing.
-        assert_eq!(history.prior(&map(&[0, 3, 4]), 4, &Told { unable: [3].into(), ..Told::default() }).needed, [2, 3].into());
+        assert_eq!(
+            history.prior(&map(&[0, 3, 4]), CopyId::whole(4), &Told { unable: copies([3]), ..Told::default() }).needed,
+            copies([2, 3])
+        );
         let mut lost = map(&[0, 4]);
         for osd in [2usize, 3] {
             lost.osd_info[osd] = OsdInfo { lost_at: 35, ..OsdInfo::default() };
         }
-        assert!(history.prior(&lost, 4, &none).needed.is_empty());
+        assert!(history.prior(&lost, CopyId::whole(4), &none).needed.is_empty());
         history.clean = 30;
-        assert!(history.prior(&map(&[4]), 4, &none).needed.is_empty(), "what was before a clean interval is forgotten");
+        assert!(
+            history.prior(&map(&[4]), CopyId::whole(4), &none).needed.is_empty(),
+            "what was before a clean interval is forgotten"
+        );
+    }
+
+    #[test]
+    fn where_places_have_positions_an_osd_is_asked_for_the_shard_that_it_had() {
+        let at = |osd, shard| CopyId { osd, shard: types::ShardId(shard) };
+        let moved = Interval { up: vec![4, 1, 3], acting: vec![4, 1, types::HOLE], primary: 4, size: 3, ..Interval::default() };
+        let past = vec![past(10, 19, &[0, types::HOLE, 1])];
+        let history = History { created: 1, interval: moved, past, ..History::default() };
+        let prior = history.prior(&map(&[0, 1, 3, 4]), at(4, 0), &Told::default());
+        assert_eq!(prior.probe, [at(0, 0), at(1, 1), at(1, 2), at(3, 2)].into(), "osd.1 is two copies, and holes are none");
+        // One copy of an OSD says nothing for the other one.
+        let lost = Told { unable: [at(0, 0)].into(), empty: [at(1, 1)].into(), ..Told::default() };
+        assert!(history.prior(&map(&[0, 1, 3, 4]), at(4, 0), &lost).needed.is_empty());
+        let served = Told { unable: [at(0, 0), at(1, 2)].into(), ..lost };
+        assert_eq!(history.prior(&map(&[0, 1, 3, 4]), at(4, 0), &served).needed, [at(0, 0), at(1, 2)].into());
+        // Maps that were skipped: whatever shard an OSD may have had.
+        let gaps = Told { gaps: vec![(5, 6)], ..Told::default() };
+        assert_eq!(
+            history.prior(&map(&[3, 4]), at(4, 0), &gaps).probe,
+            [at(3, 0), at(3, 1), at(3, 2), at(4, 1), at(4, 2)].into()
+        );
     }
 
     #[test]
@@ -642,13 +677,13 @@ mod tests {
         let mut map = map(&[0, 3, 4]);
         map.osd_info[3] = OsdInfo { lost_at: 35, ..OsdInfo::default() };
         let needed = |map: &OsdMap, told: History| {
-            let all = Told { whole: [(3, told.whole_since())].into(), ..Told::default() };
-            history.prior(map, 4, &all).needed
+            let all = Told { whole: [(CopyId::whole(3), told.whole_since())].into(), ..Told::default() };
+            history.prior(map, CopyId::whole(4), &all).needed
         };
         let told = |started| History { created: 1, started, ..History::default() };
         let filled = |started| History { backfill: Some(HObject::min()), ..told(started) };
-        assert_eq!(needed(&map, filled(40)), [2].into(), "another disk, which is being filled");
-        assert_eq!(needed(&map, told(19)), [2].into(), "what it had before that interval");
+        assert_eq!(needed(&map, filled(40)), copies([2]), "another disk, which is being filled");
+        assert_eq!(needed(&map, told(19)), copies([2]), "what it had before that interval");
         assert!(needed(&map, told(20)).is_empty(), "the disk that it had");
         assert!(needed(&map, told(40)).is_empty(), "another disk, which was filled");
         map.osd_info[3].lost_at = 0;
@@ -681,19 +716,19 @@ mod tests {
         let history = behind_a_gap(&landed);
         assert_eq!(history.gaps(), [(10, 49)]);
         assert_eq!(History::decode(&history.encode()).map(|read| read.past), Ok(history.past.clone()));
-        let needed = |map: &OsdMap, told: &Told| history.prior(map, 0, told);
-        let told = |gaps: Vec<Gap>| Told { empty: [1, 4].into(), gaps, ..Told::default() };
+        let needed = |map: &OsdMap, told: &Told| history.prior(map, CopyId::whole(0), told);
+        let told = |gaps: Vec<Gap>| Told { empty: copies([1, 4]), gaps, ..Told::default() };
         let prior = needed(&landed, &told(history.gaps()));
-        assert_eq!((prior.probe, prior.needed), ([1, 4].into(), [3].into()));
+        assert_eq!((prior.probe, prior.needed), (copies([1, 4]), copies([3])));
         assert!(needed(&landed, &told(Vec::new())).needed.is_empty(), "somebody knows");
-        let unable = Told { unable: [4].into(), ..told(history.gaps()) };
-        assert_eq!(needed(&landed, &unable).needed, [3, 4].into());
+        let unable = Told { unable: copies([4]), ..told(history.gaps()) };
+        assert_eq!(needed(&landed, &unable).needed, copies([3, 4]));
         let mut given_up = landed.clone();
         given_up.osd_info[3].lost_at = 41;
         assert!(needed(&given_up, &told(history.gaps())).needed.is_empty());
         // It was given up once, came back and died again.
         given_up.osd_info[3].lost_at = 20;
-        assert_eq!(needed(&given_up, &told(history.gaps())).needed, [3].into());
+        assert_eq!(needed(&given_up, &told(history.gaps())).needed, copies([3]));
     }
 
     #[test]

@@ -35,7 +35,7 @@ use node::Mono;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::level::Level;
-use types::{Epoch, Feature, OsdId};
+use types::{Epoch, Feature, OsdId, is_osd};
 
 const LEAST: Duration = Leases::LEAST;
 const MOST: Duration = Leases::MOST;
@@ -149,7 +149,7 @@ pub(crate) fn readers(level: Level) -> Readers {
 impl Readers {
     fn of(self, interval: &PastInterval) -> impl Iterator<Item = OsdId> {
         let members = if self == Self::Members { &interval.acting[..] } else { &[] };
-        members.iter().copied().chain([interval.primary]).filter(|osd| *osd >= 0)
+        members.iter().copied().chain([interval.primary]).filter(|osd| is_osd(*osd))
     }
 }
 

@@ -16,22 +16,36 @@ use crate::recorder::CopyTime;
 use crate::scrub::entry::{Answer, Ask};
 use bytes::Bytes;
 use denc::{DecodeError, Result};
-use types::{EVersion, Epoch, HObject, OsdId, PgId, PoolId, Rope, ShardId, SpgId};
+use types::{CopyId, EVersion, Epoch, HObject, OsdId, PgId, PoolId, Rope, ShardId, SpgId};
 
 /// Layout of an envelope and its letter.
 const LAYOUT: u64 = 1;
 /// Version of what stands behind a promise.
 const TAIL: u64 = 1;
 
-/// Whose letter it is: group, and when it was written.
+/// Whose letter it is: the receiver's group, who wrote it, and when.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Envelope {
-    /// The group.
+    /// The group, with the receiver's shard.
     pub pg: SpgId,
+    /// The sender's shard. It is written only if the receiver has one: either all copies of a group have shards, or none.
+    pub from: ShardId,
     /// First epoch of the sender's present interval. The receiver must have this map before it reads on.
     pub interval: Epoch,
     /// Epoch of the sender's map.
     pub epoch: Epoch,
+}
+
+impl Envelope {
+    /// Returns the same for a copy.
+    pub(crate) fn to(self, copy: CopyId) -> Self {
+        Self { pg: SpgId { shard: copy.shard, ..self.pg }, ..self }
+    }
+
+    /// Returns the envelope of an answer that a copy of which nothing is here gives. `epoch`: of its OSD's map.
+    fn back(self, epoch: Epoch) -> Self {
+        Self { pg: SpgId { shard: self.from, ..self.pg }, from: self.pg.shard, epoch, ..self }
+    }
 }
 
 /// A body in its encoding, to be put into letters to several copies.
@@ -90,8 +104,8 @@ pub enum OfNone {
 pub fn answer_of_none(sealed: &Sealed, epoch: Epoch) -> Result<OfNone> {
     let (envelope, letter) = Letter::open(sealed)?;
     Ok(match letter {
-        Letter::Query => OfNone::Answers(Letter::Absent.seal(&Envelope { epoch, ..envelope })),
-        Letter::Seek(wanted) => OfNone::Answers(Letter::Sought(nothing_of(wanted)).seal(&Envelope { epoch, ..envelope })),
+        Letter::Query => OfNone::Answers(Letter::Absent.seal(&envelope.back(epoch))),
+        Letter::Seek(wanted) => OfNone::Answers(Letter::Sought(nothing_of(wanted)).seal(&envelope.back(epoch))),
         Letter::Activate(_) => OfNone::Joins,
         _ => OfNone::Ignores,
     })
@@ -242,6 +256,9 @@ fn put_envelope(w: &mut Writer, e: &Envelope) {
     w.int(e.pg.shard.0.into());
     w.num(e.interval.into());
     w.num(e.epoch.into());
+    if !e.pg.shard.is_none() {
+        w.int(e.from.0.into());
+    }
 }
 
 fn get_envelope(r: &mut Parser<'_>) -> Result<Envelope> {
@@ -249,8 +266,18 @@ fn get_envelope(r: &mut Parser<'_>) -> Result<Envelope> {
         return Err(DecodeError::Invalid("layout of a letter"));
     }
     let pg = PgId::new(r.int()?, r.num32()?);
-    let shard = i8::try_from(r.int()?).map_err(|_| DecodeError::Invalid("shard of a group"))?;
-    Ok(Envelope { pg: SpgId { pg, shard: ShardId(shard) }, interval: r.num32()?, epoch: r.num32()? })
+    let pg = SpgId { pg, shard: get_shard(r)? };
+    let (interval, epoch) = (r.num32()?, r.num32()?);
+    let from = if pg.shard.is_none() { ShardId::NONE } else { get_shard(r)? };
+    if from.is_none() != pg.shard.is_none() {
+        return Err(DecodeError::Invalid("shard of a sender"));
+    }
+    Ok(Envelope { pg, from, interval, epoch })
+}
+
+fn get_shard(r: &mut Parser<'_>) -> Result<ShardId> {
+    let shard = i8::try_from(r.int()?).ok().filter(|shard| *shard >= ShardId::NONE.0);
+    shard.map(ShardId).ok_or(DecodeError::Invalid("shard of a group"))
 }
 
 fn put_missing(w: &mut Writer, missing: &[(HObject, EVersion)]) {
@@ -692,7 +719,7 @@ pub(crate) mod samples {
     }
 
     pub(crate) fn envelope() -> Envelope {
-        Envelope { pg: SpgId::whole(PgId::new(7, 5)), interval: 38, epoch: 40 }
+        Envelope { pg: SpgId::whole(PgId::new(7, 5)), from: ShardId::NONE, interval: 38, epoch: 40 }
     }
 }
 
@@ -732,6 +759,23 @@ mod tests {
         let body = write();
         let whole = Letter::Body(9, Box::new(body.clone())).seal(&envelope());
         assert_eq!(with_body(&envelope(), 9, &encoded(&body)), whole);
+    }
+
+    #[test]
+    fn a_letter_names_the_receivers_shard_and_the_senders_where_there_are_shards() {
+        assert_eq!(Letter::Query.seal(&envelope()).front[..], [1, 14, 5, 1, 38, 40, 1], "as it was before copies had names");
+        let to = CopyId { osd: 3, shard: ShardId(2) };
+        let question = Envelope { from: ShardId(4), ..envelope() }.to(to);
+        let sealed = Letter::Query.seal(&question);
+        assert_eq!(sealed.front[..], [1, 14, 5, 4, 38, 40, 8, 1]);
+        assert_eq!(Letter::open(&sealed), Ok((question, Letter::Query)));
+        // Who has nothing of the group answers the copy that asked, as the copy that was asked.
+        let Ok(OfNone::Answers(answer)) = answer_of_none(&sealed, 41) else { panic!("an answer") };
+        let back = answer.envelope().expect("an envelope");
+        assert_eq!((back.pg.shard, back.from, back.epoch), (ShardId(4), ShardId(2), 41));
+        // A copy without a shard is none of a group that has shards.
+        let nameless = Sealed { front: Bytes::from_static(&[1, 14, 5, 4, 38, 40, 1, 1]), data: Rope::new() };
+        assert!(nameless.envelope().is_err() && Letter::open(&nameless).is_err());
     }
 
     /// OSDs of two releases exchange these bytes: whoever changes them raises [`LAYOUT`].

@@ -8,7 +8,7 @@
 
 use node::Mono;
 use std::time::Duration;
-use types::OsdId;
+use types::CopyId;
 
 /// The place of an operation in the OSD's table of operations. It is never used again for another one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,10 +64,10 @@ pub trait Recorder {
     fn step(&mut self, _op: OpKey, _now: Mono, _step: Step) {}
 
     /// The change of an operation, just submitted, is shipped to a copy that must promise it before the reply.
-    fn shipped(&mut self, _op: OpKey, _to: OsdId) {}
+    fn shipped(&mut self, _op: OpKey, _to: CopyId) {}
 
     /// A copy promises the change of an operation, which may be over. `time` is known unless the promise was said again.
-    fn promised(&mut self, _op: OpKey, _now: Mono, _by: OsdId, _time: Option<CopyTime>) {}
+    fn promised(&mut self, _op: OpKey, _now: Mono, _by: CopyId, _time: Option<CopyTime>) {}
 
     /// A change that another OSD shipped, of so many bytes, is durable here. `pushes`: it brings what this copy lacked.
     fn carried_out(&mut self, _pushes: bool, _bytes: u64, _time: CopyTime) {}

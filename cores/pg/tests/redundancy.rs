@@ -200,7 +200,7 @@ fn clients_wait_for_a_copy_that_is_filled_when_much_is_under_way_to_it() {
     all.generous.clear();
     all.generous.extend([0, 1, 2]);
     for _ in 0..1000 {
-        if all.pg(0).query().peers.iter().any(|p| p.osd == 2 && p.activated) {
+        if all.pg(0).query().peers.iter().any(|p| p.copy.osd == 2 && p.activated) {
             break;
         }
         all.pass(1);
@@ -562,7 +562,7 @@ fn a_copy_that_is_filled_meanwhile_has_all_that_was_collected() {
         all.pass(20);
         let cursor = |all: &mut Several| {
             let peers = all.pg(0).query().peers;
-            peers.into_iter().find(|peer| peer.osd == 2 && peer.activated).and_then(|peer| peer.backfill)
+            peers.into_iter().find(|peer| peer.copy.osd == 2 && peer.activated).and_then(|peer| peer.backfill)
         };
         assert_eq!((all.leads(), cursor(&mut all).as_deref()), (Some(0), Some("MIN")), "osd.2 is to be filled");
         let fill = |map: &mut maps::OsdMap| map.flags &= !maps::flags::NOBACKFILL;

@@ -233,7 +233,7 @@ impl Story {
                 let _ = write!(line, " because {}", query.because);
             }
             for peer in &query.peers {
-                let _ = write!(line, "; osd.{}{}", peer.osd, if peer.activated { "" } else { " not activated" });
+                let _ = write!(line, "; osd.{}{}", peer.copy, if peer.activated { "" } else { " not activated" });
                 if peer.missing > 0 {
                     let _ = write!(line, " missing {}", peer.missing);
                 }

@@ -67,7 +67,7 @@ fn what_nobody_has_waits_and_all_else_goes_on() {
     let page = list(&mut all);
     assert_eq!((page.missing, page.unfound, page.more, page.active), (2, 2, false, true));
     assert_eq!(page.objects.len(), 2);
-    assert!(page.maybe.contains(&(0, MaybeHas::Down)), "{:?}", page.maybe);
+    assert!(page.maybe.contains(&(types::CopyId::whole(0), MaybeHas::Down)), "{:?}", page.maybe);
     // It comes back before anybody gave up: it has what was missed.
     all.start(0, &[1, 2, 0]);
     all.pass(12);

@@ -1,7 +1,7 @@
 //! Intervals: times during which a group has the same members under the same rules.
 
 use crate::OsdMap;
-use types::{OsdId, PgId};
+use types::{OsdId, PgId, is_osd};
 
 /// All that makes one interval of a placement group differ from the next: when any of it changes, the OSDs drop the
 /// operations that they have not begun, and clients send them again. Clients and OSDs judge by this one value.
@@ -65,12 +65,12 @@ impl Interval {
 
     /// The members that serve the group, without the holes that places without an OSD leave.
     pub fn members(&self) -> impl Iterator<Item = OsdId> + '_ {
-        self.acting.iter().copied().filter(|osd| *osd >= 0)
+        self.acting.iter().copied().filter(|osd| is_osd(*osd))
     }
 
     /// Returns where the group belongs, without holes.
     pub fn home(&self) -> impl Iterator<Item = OsdId> + '_ {
-        self.up.iter().copied().filter(|osd| *osd >= 0)
+        self.up.iter().copied().filter(|osd| is_osd(*osd))
     }
 }
 

@@ -28,6 +28,14 @@ pub type PoolId = i64;
 /// An OSD's number, from 0 up; -1 is "none", 0x7fffffff is CRUSH's hole in an erasure-coded set.
 pub type OsdId = i32;
 
+/// The place of a set that no OSD has, as CRUSH leaves it where places have positions (`CRUSH_ITEM_NONE`).
+pub const HOLE: OsdId = 0x7fff_ffff;
+
+/// Returns true if this is the number of an OSD: neither "none", which is negative, nor [`HOLE`].
+pub const fn is_osd(osd: OsdId) -> bool {
+    osd >= 0 && osd != HOLE
+}
+
 /// Identifies a cluster.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fsid(pub [u8; 16]);
@@ -255,10 +263,59 @@ pub struct ShardId(pub i8);
 impl ShardId {
     /// Replicated groups have no shards.
     pub const NONE: ShardId = ShardId(-1);
+
+    /// Returns true if the group has no shards: all its copies are equal, and have no positions.
+    pub const fn is_none(self) -> bool {
+        self.0 == Self::NONE.0
+    }
+
+    /// Returns the shard that a position of a group has one of whose copies has this shard: position i holds shard i.
+    pub fn at(self, position: usize) -> Self {
+        if self.is_none() { self } else { Self(i8::try_from(position).unwrap_or(i8::MAX)) }
+    }
+
+    /// Returns the copies that OSDs at these positions are, in a group one of whose copies has this shard. Holes are left
+    /// out.
+    pub fn copies(self, places: &[OsdId]) -> impl Iterator<Item = CopyId> + Clone {
+        let named = move |(position, osd): (usize, &OsdId)| CopyId { osd: *osd, shard: self.at(position) };
+        places.iter().enumerate().map(named).filter(|copy| is_osd(copy.osd))
+    }
+
+    /// Returns all copies that an OSD may be, in a group of so many positions one of whose copies has this shard.
+    pub fn copies_on(self, osd: OsdId, positions: usize) -> impl Iterator<Item = CopyId> {
+        (0..if self.is_none() { 1 } else { positions }).map(move |position| CopyId { osd, shard: self.at(position) })
+    }
 }
 impl Default for ShardId {
     fn default() -> Self {
         Self::NONE
+    }
+}
+
+/// A copy of a placement group: where it is, and which shard it holds (`pg_shard_t`). One OSD may be several copies of a
+/// group that has shards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CopyId {
+    /// The OSD that holds it.
+    pub osd: OsdId,
+    /// Which shard it is; [`ShardId::NONE`] in a replicated pool.
+    pub shard: ShardId,
+}
+impl CopyId {
+    /// A copy in a replicated pool.
+    pub const fn whole(osd: OsdId) -> Self {
+        Self { osd, shard: ShardId::NONE }
+    }
+
+    /// Returns the range in which all copies on an OSD lie.
+    pub const fn on(osd: OsdId) -> std::ops::RangeInclusive<Self> {
+        Self { osd, shard: ShardId(i8::MIN) }..=Self { osd, shard: ShardId(i8::MAX) }
+    }
+}
+/// As Ceph shows it: `3`, or `3(2)` with a shard.
+impl fmt::Display for CopyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.shard.is_none() { self.osd.fmt(f) } else { write!(f, "{}({})", self.osd, self.shard.0) }
     }
 }
 
@@ -354,6 +411,18 @@ denc::versioned!(ReqId, 2, 2 { kind, num, tid, inc });
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_copy_is_named_by_its_osd_and_where_places_have_positions_by_its_shard() {
+        let names = |shard: ShardId, places: &[OsdId]| shard.copies(places).map(|copy| copy.to_string()).collect::<Vec<_>>();
+        assert_eq!(names(ShardId::NONE, &[4, -1, 2]), ["4", "2"]);
+        assert_eq!(names(ShardId(1), &[4, HOLE, 2, -1, 4]), ["4(0)", "2(2)", "4(4)"]);
+        let on = |shard: ShardId| shard.copies_on(7, 3).collect::<Vec<_>>();
+        assert_eq!((on(ShardId::NONE).len(), on(ShardId(0)).len()), (1, 3));
+        let all = on(ShardId(0)).into_iter().chain(on(ShardId::NONE));
+        assert!(all.into_iter().all(|copy| CopyId::on(7).contains(&copy) && !CopyId::on(8).contains(&copy)));
+        assert_eq!(size_of::<CopyId>(), 8);
+    }
 
     #[test]
     fn names_parse_back() {

@@ -22,7 +22,10 @@ pub mod time;
 
 pub use addr::{AddrType, EntityAddr, EntityAddrVec};
 pub use errno::Errno;
-pub use ids::{EVersion, EntityName, EntityType, Epoch, Fsid, OsdId, PgId, PoolId, ReqId, SessionId, ShardId, SnapId, SpgId};
+pub use ids::{
+    CopyId, EVersion, EntityName, EntityType, Epoch, Fsid, HOLE, OsdId, PgId, PoolId, ReqId, SessionId, ShardId, SnapId, SpgId,
+    is_osd,
+};
 pub use intervals::Intervals;
 pub use level::{Feature, Levels};
 pub use message::Message;

@@ -41,7 +41,7 @@ pub(crate) use subops::SubOps;
 use node::Mono;
 use pg::{CopyTime, OpKey, Recorder, Step};
 use std::time::Duration;
-use types::{OsdId, SessionId};
+use types::{CopyId, SessionId};
 
 /// Answers whose round did not end: beyond that a driver does not tell when rounds end.
 const MOST_ANSWERED: usize = 4096;
@@ -204,13 +204,13 @@ impl Recorder for OpTable {
         }
     }
 
-    fn shipped(&mut self, op: OpKey, to: OsdId) {
+    fn shipped(&mut self, op: OpKey, to: CopyId) {
         if let Some(op) = self.find(op) {
             op.copies.shipped(to);
         }
     }
 
-    fn promised(&mut self, op: OpKey, now: Mono, by: OsdId, time: Option<CopyTime>) {
+    fn promised(&mut self, op: OpKey, now: Mono, by: CopyId, time: Option<CopyTime>) {
         if let Some(op) = self.find(op) {
             op.copies.promised(now, by, time);
         }
@@ -241,7 +241,7 @@ mod tests {
         let second = table.begin(arrival(1, 8, 20));
         assert_eq!(table.places.len(), 1);
         assert!(table.find(first).is_none() && table.find(OpKey::NONE).is_none());
-        table.promised(first, Mono(30), 3, None);
+        table.promised(first, Mono(30), CopyId::whole(3), None);
         assert_eq!(table.at(second).tid, 8);
     }
 

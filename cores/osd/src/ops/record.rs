@@ -8,7 +8,7 @@ use messages::osd::OsdOp;
 use node::Mono;
 use pg::{CopyTime, Peer, Step};
 use std::sync::Arc;
-use types::{Epoch, OsdId, SessionId, SpgId};
+use types::{CopyId, Epoch, SessionId, SpgId};
 
 /// Waits that are told of one operation: the first, and the newest of the others.
 const WAITS: usize = 8;
@@ -83,7 +83,7 @@ impl Request {
 /// A copy whose promise the reply waits for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CopyState {
-    pub(crate) osd: OsdId,
+    pub(crate) copy: CopyId,
     /// Time when its promise came.
     pub(crate) came: Option<Mono>,
     /// Place where its time went there, if it said so.
@@ -99,18 +99,18 @@ pub(crate) struct CopyStates {
 
 impl CopyStates {
     /// The change was given to the stream to a copy.
-    pub(crate) fn shipped(&mut self, osd: OsdId) {
+    pub(crate) fn shipped(&mut self, copy: CopyId) {
         if let Some(free) = self.all.get_mut(usize::from(self.count)) {
-            *free = CopyState { osd, came: None, time: None };
+            *free = CopyState { copy, came: None, time: None };
             self.count += 1;
         }
     }
 
     /// A copy has promised. A promise that is said again changes nothing.
-    pub(crate) fn promised(&mut self, now: Mono, by: OsdId, time: Option<CopyTime>) {
+    pub(crate) fn promised(&mut self, now: Mono, by: CopyId, time: Option<CopyTime>) {
         let waited = self.all[..usize::from(self.count)].iter_mut();
-        if let Some(copy) = waited.into_iter().find(|copy| copy.osd == by && copy.came.is_none()) {
-            (copy.came, copy.time) = (Some(now), time);
+        if let Some(state) = waited.into_iter().find(|state| state.copy == by && state.came.is_none()) {
+            (state.came, state.time) = (Some(now), time);
         }
     }
 
@@ -120,7 +120,7 @@ impl CopyStates {
 
     /// The copy whose promise came last.
     pub(crate) fn slowest(&self) -> Option<(&CopyState, Mono)> {
-        self.all().iter().filter_map(|copy| Some((copy, copy.came?))).max_by_key(|(_, came)| *came)
+        self.all().iter().filter_map(|state| Some((state, state.came?))).max_by_key(|(_, came)| *came)
     }
 }
 
@@ -256,25 +256,25 @@ mod tests {
     #[test]
     fn the_last_promise_is_the_one_that_was_waited_for() {
         let mut copies = CopyStates::default();
-        (1..=12).for_each(|osd| copies.shipped(osd));
+        (1..=12).for_each(|osd| copies.shipped(CopyId::whole(osd)));
         assert_eq!(copies.all().len(), COPIES);
         let time = Some(CopyTime { queue: 5, journal: 9 });
-        copies.promised(Mono(40), 2, time);
-        copies.promised(Mono(30), 7, None);
-        copies.promised(Mono(90), 2, None);
-        copies.promised(Mono(95), 77, None);
+        copies.promised(Mono(40), CopyId::whole(2), time);
+        copies.promised(Mono(30), CopyId::whole(7), None);
+        copies.promised(Mono(90), CopyId::whole(2), None);
+        copies.promised(Mono(95), CopyId::whole(77), None);
         let (slowest, came) = copies.slowest().expect("one that came");
-        assert_eq!((slowest.osd, came, slowest.time), (2, Mono(40), time));
+        assert_eq!((slowest.copy, came, slowest.time), (CopyId::whole(2), Mono(40), time));
     }
 
     #[test]
     fn a_change_that_is_made_anew_waits_for_the_copies_of_then() {
         let mut op = Op::default();
         op.submitted(Mono(5));
-        op.copies.shipped(1);
+        op.copies.shipped(CopyId::whole(1));
         op.committed = Mono(7);
         op.submitted(Mono(50));
-        op.copies.shipped(2);
-        assert_eq!((op.committed, op.copies.all().len(), op.copies.all()[0].osd), (Mono(0), 1, 2));
+        op.copies.shipped(CopyId::whole(2));
+        assert_eq!((op.committed, op.copies.all().len(), op.copies.all()[0].copy), (Mono(0), 1, CopyId::whole(2)));
     }
 }

@@ -58,12 +58,12 @@ impl Op {
         put(self.reached, "reached_pg".into());
         put(self.executed, "started".into());
         put(self.submitted, "submitted to the journal".into());
-        let copies: Vec<String> = self.copies.all().iter().map(|copy| copy.osd.to_string()).collect();
+        let copies: Vec<String> = self.copies.all().iter().map(|state| state.copy.to_string()).collect();
         if !copies.is_empty() {
             put(self.submitted, format!("waiting for subops from {}", copies.join(",")));
         }
-        for copy in self.copies.all() {
-            put(copy.came.unwrap_or(Mono(0)), format!("sub_op_commit_rec from osd.{}", copy.osd));
+        for state in self.copies.all() {
+            put(state.came.unwrap_or(Mono(0)), format!("sub_op_commit_rec from osd.{}", state.copy));
         }
         put(self.committed, "op_commit".into());
         put(self.answered, "commit_sent".into());
@@ -94,9 +94,9 @@ impl Op {
 
     /// The copy that was waited for longest, and where its time went; what is left of it passed on the way there and back.
     fn longest(&self) -> Option<Value> {
-        let (CopyState { osd, time, .. }, came) = self.copies.slowest()?;
+        let (CopyState { copy, time, .. }, came) = self.copies.slowest()?;
         let took = came.since(self.submitted);
-        let mut told = json!({ "osd": osd, "duration": took.as_secs_f64() });
+        let mut told = json!({ "osd": copy.osd, "duration": took.as_secs_f64() });
         if let Some(time) = time {
             let (queue, journal) = (Duration::from_micros(time.queue.into()), Duration::from_micros(time.journal.into()));
             told["network"] = json!(took.saturating_sub(queue + journal).as_secs_f64());
@@ -162,7 +162,7 @@ mod tests {
     use bytes::Bytes;
     use pg::{CopyTime, Peer, Recorder};
     use std::sync::Arc;
-    use types::{EntityAddr, EntityName, PgId, SessionId, SpgId};
+    use types::{CopyId, EntityAddr, EntityName, PgId, SessionId, SpgId};
 
     const MS: u64 = 1_000_000;
 
@@ -198,12 +198,12 @@ mod tests {
         let now = Now { mono: Mono(60 * MS), wall: UTime::from_nanos(1 << 60) };
         assert_eq!(table.at(key).json(now)["type_data"]["flag_point"], "delayed");
         table.step(key, Mono(20 * MS), Step::Submitted);
-        table.shipped(key, 1);
-        table.shipped(key, 2);
+        table.shipped(key, CopyId::whole(1));
+        table.shipped(key, CopyId::whole(2));
         table.step(key, Mono(22 * MS), Step::Committed);
-        table.promised(key, Mono(50 * MS), 2, Some(CopyTime { queue: 4_000, journal: 25_000 }));
+        table.promised(key, Mono(50 * MS), CopyId::whole(2), Some(CopyTime { queue: 4_000, journal: 25_000 }));
         assert_eq!(table.at(key).json(now)["type_data"]["flag_point"], "waiting for sub ops");
-        table.promised(key, Mono(23 * MS), 1, Some(CopyTime { queue: 0, journal: 1_000 }));
+        table.promised(key, Mono(23 * MS), CopyId::whole(1), Some(CopyTime { queue: 0, journal: 1_000 }));
         table.answer(key, Mono(20 * MS), Mono(50 * MS), 0);
 
         let stages = [Duration::ZERO; STAGES.len()];

@@ -39,10 +39,11 @@ use crate::missing::Missing;
 use crate::object::bounds;
 use crate::object::staging_pool;
 use bytes::Bytes;
+use maps::Interval;
 use node::{Level, LogLine};
 use objectstore::{Damage, Hold, MetaChange, Refused, Ticket};
 use std::collections::{BTreeSet, VecDeque};
-use types::{EVersion, HObject, ObjectId, OsdId, SpgId};
+use types::{CopyId, EVersion, HObject, ObjectId, OsdId, SpgId};
 
 /// A transaction that the store has taken and that is not durable here.
 #[derive(Clone, Copy, Debug)]
@@ -193,9 +194,34 @@ impl Core {
         self.is_short() || self.history.interval.is_premerge()
     }
 
-    /// Returns true if this OSD leads the group in the present interval.
+    /// Returns the name of this copy.
+    pub(crate) fn me(&self, ctx: &Ctx<'_>) -> CopyId {
+        CopyId { osd: ctx.whoami, shard: self.id.shard }
+    }
+
+    /// Returns the copies that a list of OSDs by their positions means, without its holes.
+    pub(crate) fn copies(&self, places: &[OsdId]) -> impl Iterator<Item = CopyId> + Clone {
+        self.id.shard.copies(places)
+    }
+
+    /// Returns all copies of this group that another OSD may be.
+    pub(crate) fn copies_on(&self, osd: OsdId) -> impl Iterator<Item = CopyId> + use<> {
+        let Interval { acting, up, .. } = &self.history.interval;
+        self.id.shard.copies_on(osd, acting.len().max(up.len()))
+    }
+
+    /// Returns the copy that leads the group in the present interval. Its OSD is none if nobody does.
+    pub(crate) fn primary(&self) -> CopyId {
+        let Interval { acting, primary, .. } = &self.history.interval;
+        let shard = self.id.shard;
+        // An OSD that is at two positions leads at the first.
+        let position = if shard.is_none() { 0 } else { acting.iter().position(|osd| osd == primary).unwrap_or(usize::MAX) };
+        CopyId { osd: *primary, shard: shard.at(position) }
+    }
+
+    /// Returns true if this copy leads the group in the present interval.
     pub(crate) fn leads(&self, ctx: &Ctx<'_>) -> bool {
-        self.history.interval.primary == ctx.whoami
+        self.primary() == self.me(ctx)
     }
 
     /// Returns true if the map says so, for a copy that does not know its interval.
@@ -204,9 +230,9 @@ impl Core {
     }
 
     /// Returns true if the present interval wants a copy here.
-    pub(crate) fn is_member(&self, whoami: OsdId) -> bool {
-        let interval = &self.history.interval;
-        interval.members().chain(interval.home()).any(|osd| osd == whoami)
+    pub(crate) fn is_member(&self, me: CopyId) -> bool {
+        let Interval { acting, up, .. } = &self.history.interval;
+        self.copies(acting).chain(self.copies(up)).any(|copy| copy == me)
     }
 
     /// Notes the members that the map has. True if an interval ended, which is written down before the map is.
@@ -229,18 +255,18 @@ impl Core {
         envelope.epoch < self.history.since || envelope.interval > self.epoch
     }
 
-    /// The envelope of what this copy says now.
+    /// The envelope of what this copy says now; [`Envelope::to`] makes it that of a letter to another one.
     pub(crate) fn envelope(&self) -> Envelope {
-        Envelope { pg: self.id, interval: self.history.since, epoch: self.epoch }
+        Envelope { pg: self.id, from: self.id.shard, interval: self.history.since, epoch: self.epoch }
     }
 
     /// Sends a letter to another copy.
-    pub(crate) fn tell(&self, ctx: &mut Ctx<'_>, to: OsdId, letter: &Letter) {
-        let letter = letter.seal(&self.envelope());
+    pub(crate) fn tell(&self, ctx: &mut Ctx<'_>, to: CopyId, letter: &Letter) {
+        let letter = letter.seal(&self.envelope().to(to));
         ctx.out.push(Effect::Tell { to, letter });
     }
 
-    pub(crate) fn post(&self, ctx: &mut Ctx<'_>, letters: Vec<(OsdId, Sealed)>) {
+    pub(crate) fn post(&self, ctx: &mut Ctx<'_>, letters: Vec<(CopyId, Sealed)>) {
         ctx.out.extend(letters.into_iter().map(|(to, letter)| Effect::Tell { to, letter }));
     }
 
@@ -264,12 +290,12 @@ impl Core {
     }
 
     /// Tells another copy what this one holds, and what it promised to members of earlier intervals.
-    pub(crate) fn tell_info(&self, ctx: &mut Ctx<'_>, to: OsdId) {
+    pub(crate) fn tell_info(&self, ctx: &mut Ctx<'_>, to: CopyId) {
         let rests = self.rests(ctx);
         self.tell(ctx, to, &Letter::Info(Box::new(PeerInfo { rests, ..self.peer_info() })));
     }
 
-    pub(crate) fn tell_activated(&self, ctx: &mut Ctx<'_>, primary: OsdId) {
+    pub(crate) fn tell_activated(&self, ctx: &mut Ctx<'_>, primary: CopyId) {
         let missing = self.missing.iter().map(|(object, lack)| (object.clone(), lack.clone())).collect();
         self.tell(ctx, primary, &Letter::Activated(missing));
     }
@@ -279,11 +305,12 @@ impl Core {
         bounds(self.id.pg.pool, self.id.pg.seed, pg_num)
     }
 
-    /// Returns true if an object, or one that is being collected, lies in this group.
+    /// Returns true if an object, or one that is being collected, lies in this group, and in the shard that this copy holds.
     pub(crate) fn holds(&self, object: &ObjectId) -> bool {
         let pool = self.id.pg.pool;
         let (pg_num, here) = (self.history.pg_num.max(1), object.pool == pool || object.pool == staging_pool(pool));
-        here && types::hash::stable_mod(object.hash, pg_num, pg_num.next_power_of_two() - 1) == self.id.pg.seed
+        here && object.shard == self.id.shard
+            && types::hash::stable_mod(object.hash, pg_num, pg_num.next_power_of_two() - 1) == self.id.pg.seed
     }
 
     /// Returns true if the OSDs where the group belongs may take over: they are as many as the pool wants, or as many
@@ -309,7 +336,8 @@ impl Core {
 
     /// Returns who is down, not marked lost, and may have what is missing.
     pub(crate) fn unheard(&self, ctx: &Ctx<'_>) -> BTreeSet<OsdId> {
-        self.history.prior(ctx.map, ctx.whoami, &Told::default()).down
+        let down = self.history.prior(ctx.map, self.me(ctx), &Told::default()).down;
+        down.into_iter().map(|copy| copy.osd).collect()
     }
 
     /// Returns true if a version is one that the group's log knows, or knew.

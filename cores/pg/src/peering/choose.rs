@@ -4,30 +4,30 @@ use crate::core::log_merge::common;
 use crate::letter::PeerInfo;
 use maps::Interval;
 use std::collections::BTreeMap;
-use types::{EVersion, OsdId};
+use types::{CopyId, EVersion, OsdId};
 
 /// What was decided.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
     /// Whose log counts.
-    pub(crate) leader: OsdId,
-    /// Who shall serve, the primary first.
+    pub(crate) leader: CopyId,
+    /// Who shall serve: the primary first, or at their positions, with holes, where the group has shards.
     pub(crate) acting: Vec<OsdId>,
     /// Who belongs to the group and must be filled first.
-    pub(crate) backfill: Vec<OsdId>,
+    pub(crate) backfill: Vec<CopyId>,
 }
 
-/// The copy whose log counts: one that exists, complete, of the newest interval that began, with the newest entry; then the longest log, then `whoami`.
+/// The copy whose log counts: one that exists, complete, of the newest interval that began, with the newest entry; then the longest log, then `me`.
 /// `None` if no copy is complete.
-pub(crate) fn leader(infos: &BTreeMap<OsdId, PeerInfo>, whoami: OsdId) -> Option<OsdId> {
+pub(crate) fn leader(infos: &BTreeMap<CopyId, PeerInfo>, me: CopyId) -> Option<CopyId> {
     let complete = || infos.iter().filter(|(_, peer)| peer.history.created > 0 && peer.history.is_complete());
     let started = complete().map(|(_, peer)| peer.history.started).max()?;
     let newest = complete().filter(|(_, peer)| peer.history.started == started);
-    let best = newest.max_by_key(|(osd, peer)| {
+    let best = newest.max_by_key(|(copy, peer)| {
         let tail = std::cmp::Reverse(peer.info.log_tail);
-        (peer.info.last_update, tail, **osd == whoami, std::cmp::Reverse(**osd))
+        (peer.info.last_update, tail, **copy == me, std::cmp::Reverse(**copy))
     });
-    best.map(|(osd, _)| *osd)
+    best.map(|(copy, _)| *copy)
 }
 
 /// Returns true if a copy can be brought up to the log of `leader`, of which entries behind `tail` are known, by that
@@ -37,29 +37,29 @@ pub(crate) fn continues(peer: &PeerInfo, leader: &PeerInfo, tail: EVersion) -> b
 }
 
 /// Returns who shall serve the group in this interval.
-pub(crate) fn plan(infos: &BTreeMap<OsdId, PeerInfo>, interval: &Interval, whoami: OsdId) -> Option<Plan> {
-    let leader = leader(infos, whoami)?;
+pub(crate) fn plan(infos: &BTreeMap<CopyId, PeerInfo>, interval: &Interval, me: CopyId) -> Option<Plan> {
+    let leader = leader(infos, me)?;
     let authority = &infos[&leader];
-    let fit = |osd: OsdId, tail: EVersion| {
-        infos.get(&osd).is_some_and(|peer| peer.history.is_complete() && continues(peer, authority, tail))
+    let fit = |copy: CopyId, tail: EVersion| {
+        infos.get(&copy).is_some_and(|peer| peer.history.is_complete() && continues(peer, authority, tail))
     };
-    let first = interval.up_primary;
+    let first = CopyId::whole(interval.up_primary);
     let primary = if fit(first, authority.info.log_tail) { first } else { leader };
     // Members are brought up by the primary's log, which may begin later than the leader's.
     let tail = infos[&primary].info.log_tail.max(authority.info.log_tail);
-    let mut plan = Plan { leader, acting: vec![primary], backfill: Vec::new() };
-    for osd in interval.home().filter(|osd| *osd != primary) {
-        if fit(osd, tail) {
-            plan.acting.push(osd);
+    let mut plan = Plan { leader, acting: vec![primary.osd], backfill: Vec::new() };
+    for copy in interval.home().map(CopyId::whole).filter(|copy| *copy != primary) {
+        if fit(copy, tail) {
+            plan.acting.push(copy.osd);
         } else {
-            plan.backfill.push(osd);
+            plan.backfill.push(copy);
         }
     }
     let size = interval.size.max(1) as usize;
-    let others = interval.members().chain(infos.keys().copied());
-    for osd in others.collect::<Vec<_>>() {
-        if plan.acting.len() < size && !plan.acting.contains(&osd) && fit(osd, tail) {
-            plan.acting.push(osd);
+    let others = interval.members().map(CopyId::whole).chain(infos.keys().copied());
+    for copy in others.collect::<Vec<_>>() {
+        if plan.acting.len() < size && !plan.acting.contains(&copy.osd) && fit(copy, tail) {
+            plan.acting.push(copy.osd);
         }
     }
     Some(plan)
@@ -71,6 +71,11 @@ mod tests {
     use crate::history::History;
     use crate::meta::Info;
     use types::HObject;
+
+    /// What copies of a replicated pool told.
+    fn heard<const N: usize>(told: [(OsdId, PeerInfo); N]) -> BTreeMap<CopyId, PeerInfo> {
+        told.into_iter().map(|(osd, peer)| (CopyId::whole(osd), peer)).collect()
+    }
 
     /// A copy of the interval that began at `started`, with entries up to `head`, the first of which follows `tail`.
     fn peer(started: u32, tail: u64, head: (u32, u64)) -> PeerInfo {
@@ -96,23 +101,24 @@ mod tests {
 
     #[test]
     fn the_newest_interval_counts_before_the_newest_entry() {
-        let infos = [(0, peer(5, 0, (1, 90))), (1, peer(6, 0, (1, 80))), (2, filled(peer(9, 0, (1, 99))))].into();
-        assert_eq!(leader(&infos, 0), Some(1));
-        let infos = [(0, peer(5, 10, (1, 90))), (1, peer(5, 0, (1, 90))), (2, peer(5, 0, (1, 90)))].into();
-        assert_eq!((leader(&infos, 2), leader(&infos, 0)), (Some(2), Some(1)));
-        assert_eq!(leader(&[(2, filled(peer(9, 0, (1, 99))))].into(), 2), None);
+        let infos = heard([(0, peer(5, 0, (1, 90))), (1, peer(6, 0, (1, 80))), (2, filled(peer(9, 0, (1, 99))))]);
+        assert_eq!(leader(&infos, CopyId::whole(0)), Some(CopyId::whole(1)));
+        let infos = heard([(0, peer(5, 10, (1, 90))), (1, peer(5, 0, (1, 90))), (2, peer(5, 0, (1, 90)))]);
+        let led = |me| leader(&infos, CopyId::whole(me)).map(|copy| copy.osd);
+        assert_eq!((led(2), led(0)), (Some(2), Some(1)));
+        assert_eq!(leader(&heard([(2, filled(peer(9, 0, (1, 99))))]), CopyId::whole(2)), None);
     }
 
     #[test]
     fn who_is_behind_by_less_than_the_log_serves_and_others_are_filled() {
-        let infos = [(0, peer(5, 50, (1, 90))), (1, peer(5, 0, (1, 60))), (2, peer(5, 0, (1, 40)))].into();
-        let chosen = plan(&infos, &interval(&[0, 1, 2], &[0, 1, 2], 3), 0).expect("a plan");
-        assert_eq!(chosen, Plan { leader: 0, acting: vec![0, 1], backfill: vec![2] });
+        let infos = heard([(0, peer(5, 50, (1, 90))), (1, peer(5, 0, (1, 60))), (2, peer(5, 0, (1, 40)))]);
+        let chosen = plan(&infos, &interval(&[0, 1, 2], &[0, 1, 2], 3), CopyId::whole(0)).expect("a plan");
+        assert_eq!(chosen, Plan { leader: CopyId::whole(0), acting: vec![0, 1], backfill: vec![CopyId::whole(2)] });
         // The first choice knows too little: who leads stays, until it is filled.
-        let chosen = plan(&infos, &interval(&[2, 1], &[2, 1], 2), 2).expect("a plan");
-        assert_eq!(chosen, Plan { leader: 0, acting: vec![0, 1], backfill: vec![2] });
+        let chosen = plan(&infos, &interval(&[2, 1], &[2, 1], 2), CopyId::whole(2)).expect("a plan");
+        assert_eq!(chosen, Plan { leader: CopyId::whole(0), acting: vec![0, 1], backfill: vec![CopyId::whole(2)] });
         // A copy that is not wanted any more serves as long as there are too few.
-        let chosen = plan(&infos, &interval(&[1, 3], &[1], 2), 1).expect("a plan");
-        assert_eq!(chosen, Plan { leader: 0, acting: vec![1, 0], backfill: vec![3] });
+        let chosen = plan(&infos, &interval(&[1, 3], &[1], 2), CopyId::whole(1)).expect("a plan");
+        assert_eq!(chosen, Plan { leader: CopyId::whole(0), acting: vec![1, 0], backfill: vec![CopyId::whole(3)] });
     }
 }

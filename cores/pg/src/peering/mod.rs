@@ -38,7 +38,7 @@ use node::{Level, Mono};
 use objectstore::{Damage, Hold, Unread};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use types::{EVersion, HObject, OsdId, PgState};
+use types::{CopyId, EVersion, HObject, OsdId, PgState, is_osd};
 
 /// What is not answered is asked again after this, also by the monitors.
 const AGAIN: Duration = Duration::from_secs(2);
@@ -50,7 +50,7 @@ pub(crate) enum Step {
     /// The monitors shall let these serve.
     Wish(Vec<OsdId>),
     /// This OSD's log is asked for.
-    Fetch(OsdId),
+    Fetch(CopyId),
     Merge(Box<Merge>),
     /// The own log is read for the members.
     Read(Hold),
@@ -80,15 +80,15 @@ pub(crate) struct Peering {
     /// How it ended. The group looks at it after each call, and nothing is done any more.
     pub(crate) outcome: Option<Outcome>,
     /// What the other copies told.
-    infos: BTreeMap<OsdId, PeerInfo>,
+    infos: BTreeMap<CopyId, PeerInfo>,
     /// Who holds nothing of the group.
-    empty: BTreeSet<OsdId>,
+    empty: BTreeSet<CopyId>,
     /// Who cannot read what he holds.
-    unable: BTreeSet<OsdId>,
+    unable: BTreeSet<CopyId>,
     /// Who was asked.
-    asked: BTreeSet<OsdId>,
+    asked: BTreeSet<CopyId>,
     /// Who is waited for, beyond those who were asked: down, and perhaps the only one who knows something.
-    pub(crate) needed: BTreeSet<OsdId>,
+    pub(crate) needed: BTreeSet<CopyId>,
     /// No copy is complete.
     pub(crate) incomplete: bool,
     plan: Plan,
@@ -96,7 +96,7 @@ pub(crate) struct Peering {
     /// Promises to members of earlier intervals.
     rests: Rests,
     /// Who wrote in this interval, and so has left his earlier ones.
-    left: BTreeSet<OsdId>,
+    left: BTreeSet<CopyId>,
     /// All is agreed on, but a member of an earlier interval may answer reads up to then.
     wait: Option<Mono>,
 }
@@ -137,18 +137,25 @@ impl Peering {
     }
 
     /// Returns who is waited for.
-    pub(crate) fn blocked_by(&self) -> Vec<OsdId> {
+    pub(crate) fn blocked_by(&self) -> Vec<CopyId> {
         if matches!(self.step, Step::Activate) {
             let members = self.primary.members.all.iter();
-            return members.filter(|(_, member)| member.acting && !member.activated).map(|(osd, _)| *osd).collect();
+            return members.filter(|(_, member)| member.acting && !member.activated).map(|(copy, _)| *copy).collect();
         }
-        let silent = self.asked.iter().filter(|osd| !self.is_heard(**osd));
+        let silent = self.asked.iter().filter(|copy| !self.is_heard(**copy));
         self.needed.iter().chain(silent).copied().collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// Returns true if an OSD has answered.
-    fn is_heard(&self, osd: OsdId) -> bool {
-        self.infos.contains_key(&osd) || self.empty.contains(&osd) || self.unable.contains(&osd)
+    /// Returns true if a copy has answered.
+    fn is_heard(&self, copy: CopyId) -> bool {
+        self.infos.contains_key(&copy) || self.empty.contains(&copy) || self.unable.contains(&copy)
+    }
+
+    /// Returns true if an OSD has written in this interval.
+    fn has_left(&self, osd: OsdId) -> bool {
+        let on = CopyId::on(osd);
+        let told = [&self.empty, &self.unable, &self.left].into_iter().any(|told| told.range(on.clone()).next().is_some());
+        told || self.infos.range(on).next().is_some()
     }
 
     /// Returns what is true of the group.
@@ -229,8 +236,8 @@ impl Peering {
             self.forget_who_is_gone(ctx);
         }
         if matches!(self.step, Step::Activate) {
-            let silent = self.primary.members.all.iter().filter(|(_, member)| !member.activated).map(|(osd, _)| *osd);
-            silent.collect::<Vec<_>>().into_iter().for_each(|osd| self.primary.resend(core, ctx, osd));
+            let silent = self.primary.members.all.iter().filter(|(_, member)| !member.activated).map(|(copy, _)| *copy);
+            silent.collect::<Vec<_>>().into_iter().for_each(|copy| self.primary.resend(core, ctx, copy));
         }
         self.step(core, ctx);
     }
@@ -239,14 +246,15 @@ impl Peering {
     ///
     /// This copy sees each map of its interval, so an OSD that came back has come up with this very map.
     fn forget_who_is_gone(&mut self, ctx: &Ctx<'_>) {
-        let stays = |osd: &OsdId| *osd == ctx.whoami || ctx.map.is_up(*osd) && ctx.map.up_from(*osd) != ctx.map.epoch;
-        self.infos.retain(|osd, _| stays(osd));
+        let here = |osd: OsdId| osd == ctx.whoami || ctx.map.is_up(osd) && ctx.map.up_from(osd) != ctx.map.epoch;
+        let stays = |copy: &CopyId| here(copy.osd);
+        self.infos.retain(|copy, _| stays(copy));
         self.empty.retain(&stays);
         self.unable.retain(&stays);
         self.asked.retain(&stays);
         let waits_for_nobody = match &self.step {
             Step::Fetch(from) => !stays(from),
-            Step::Wish(acting) => !acting.iter().all(stays),
+            Step::Wish(acting) => !acting.iter().filter(|osd| is_osd(**osd)).all(|osd| here(*osd)),
             _ => false,
         };
         if waits_for_nobody {
@@ -272,10 +280,11 @@ impl Peering {
 
     /// Asks everybody who may know something. True when enough was heard.
     fn ask(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) -> bool {
-        let whoami = ctx.whoami;
+        let me = core.me(ctx);
         let blank = core.history.created == 0;
         self.learn_past(core, ctx);
-        let everybody = || ctx.map.osds().filter(|osd| ctx.map.is_up(*osd) && *osd != whoami).collect::<BTreeSet<_>>();
+        let up = || ctx.map.osds().filter(|osd| ctx.map.is_up(*osd));
+        let everybody = || up().flat_map(|osd| core.copies_on(osd)).filter(|copy| *copy != me).collect::<BTreeSet<_>>();
         let known = self.infos.values().max_by_key(|peer| (peer.history.clean, peer.history.started)).cloned();
         // Some copy knows the group's life; only then is it clear who else must be heard.
         let mut history = core.history.clone();
@@ -283,23 +292,23 @@ impl Peering {
             history.adopt(&known.history);
             self.infos.values().for_each(|peer| _ = history.learn(&peer.history));
         }
-        let whole = self.infos.iter().map(|(osd, peer)| (*osd, peer.history.whole_since()));
-        let whole = whole.chain([(whoami, core.history.whole_since())]).collect();
+        let whole = self.infos.iter().map(|(copy, peer)| (*copy, peer.history.whole_since()));
+        let whole = whole.chain([(me, core.history.whole_since())]).collect();
         // What all who know the group do not know.
         let knowing = self.infos.values().map(|peer| &peer.history).filter(|other| other.created > 0);
         let gaps = knowing.fold(history.gaps(), |gaps, other| in_both(&gaps, &other.gaps()));
         let mut told = Told { empty: self.empty.clone(), unable: self.unable.clone(), whole, gaps };
         if blank {
-            told.empty.insert(whoami);
+            told.empty.insert(me);
         }
         #[cfg(feature = "sim")]
         match core.mistake {
-            Some(crate::selfcheck::Mistake::TrustEmpty) => history.disprove(&told.empty),
+            Some(crate::selfcheck::Mistake::TrustEmpty) => history.disprove(me.shard, &told.empty),
             Some(crate::selfcheck::Mistake::CountReplaced) => told.whole.clear(),
             Some(crate::selfcheck::Mistake::LeapGaps) => told.gaps.clear(),
             _ => {}
         }
-        let prior = history.prior(ctx.map, whoami, &told);
+        let prior = history.prior(ctx.map, me, &told);
         #[cfg(feature = "sim")]
         let prior = match core.mistake {
             Some(crate::selfcheck::Mistake::NeedAll) => {
@@ -310,12 +319,12 @@ impl Peering {
         let probe = if blank && known.is_none() { everybody() } else { prior.probe.clone() };
         let blocked = !prior.needed.is_empty() && prior.needed != self.needed;
         self.needed = prior.needed;
-        self.asked.retain(|osd| ctx.map.is_up(*osd));
-        let fresh: Vec<OsdId> = probe.into_iter().filter(|osd| self.asked.insert(*osd)).collect();
-        let silent = self.asked.iter().any(|osd| !self.is_heard(*osd));
+        self.asked.retain(|copy| ctx.map.is_up(copy.osd));
+        let fresh: Vec<CopyId> = probe.into_iter().filter(|copy| self.asked.insert(*copy)).collect();
+        let silent = self.asked.iter().any(|copy| !self.is_heard(*copy));
         let heard = fresh.is_empty() && !silent && self.needed.is_empty();
-        for osd in fresh {
-            core.tell(ctx, osd, &Letter::Query);
+        for copy in fresh {
+            core.tell(ctx, copy, &Letter::Query);
         }
         if blocked {
             core.log_line(ctx, Level::Warn, format!("does not serve: {}", self.because(core)));
@@ -325,7 +334,7 @@ impl Peering {
 
     /// Decides whose log counts and who shall serve. True if the steps go on.
     fn choose(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) -> bool {
-        let whoami = ctx.whoami;
+        let me = core.me(ctx);
         if core.history.created == 0 && !self.is_born(core, ctx) {
             return false;
         }
@@ -334,26 +343,25 @@ impl Peering {
         self.rests.hear(ctx.now.mono, &rests);
         let mut infos = self.infos.clone();
         // Who holds nothing has an empty log: it can be continued if it goes back to the beginning.
-        infos.extend(self.empty.iter().map(|osd| (*osd, PeerInfo::default())));
-        infos.insert(whoami, own);
+        infos.extend(self.empty.iter().map(|copy| (*copy, PeerInfo::default())));
+        infos.insert(me, own);
         let interval = core.history.interval.clone();
-        let Some(chosen) = plan(&infos, &interval, whoami) else {
+        let Some(chosen) = plan(&infos, &interval, me) else {
             if !self.incomplete {
                 self.incomplete = true;
                 core.log_line(ctx, Level::Warn, "no copy of the group is complete".into());
             }
             return false;
         };
-        let serving: Vec<OsdId> = chosen.acting.iter().copied().filter(|osd| *osd >= 0).collect();
-        let same = serving == interval.members().collect::<Vec<_>>();
+        let same = core.copies(&chosen.acting).eq(core.copies(&interval.acting));
         self.incomplete = false;
         self.plan = chosen.clone();
         if !same {
-            self.step = Step::Wish(serving.clone());
-            ctx.out.push(Effect::WantActing(serving));
+            self.step = Step::Wish(chosen.acting.clone());
+            ctx.out.push(Effect::WantActing(chosen.acting));
             return false;
         }
-        if chosen.leader == whoami {
+        if chosen.leader == me {
             let hold = core.next_hold(ctx);
             self.step = Step::Read(hold);
             return true;
@@ -391,7 +399,8 @@ impl Peering {
             let since = known.is_none_or(|x| x.down_stamp >= pool.create_time);
             !ctx.map.is_up(*osd) && ctx.map.up_from(*osd) > 0 && since && !lost
         });
-        self.needed = suspects.collect();
+        // Whatever it holds, it is waited for.
+        self.needed = suspects.map(|osd| CopyId { osd, shard: core.id.shard }).collect();
         if !self.needed.is_empty() {
             return false;
         }
@@ -400,7 +409,7 @@ impl Peering {
     }
 
     /// The log that counts is here.
-    fn begin_merge(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: OsdId, part: Box<LogPart>) {
+    fn begin_merge(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: CopyId, part: Box<LogPart>) {
         let missing: BTreeMap<HObject, EVersion> = part.missing.iter().cloned().collect();
         self.primary.members.sources.insert(from, Source { head: part.info.last_update, missing });
         core.history.adopt(&part.history);
@@ -443,15 +452,15 @@ impl Peering {
         let (chosen, infos) = (self.plan.clone(), self.infos.clone());
         let own = core.peer_info();
         let tail = core.info.log_tail;
-        let others: Vec<OsdId> =
-            chosen.acting.iter().chain(&chosen.backfill).copied().filter(|o| *o != ctx.whoami && *o >= 0).collect();
+        let (me, acting) = (core.me(ctx), core.copies(&chosen.acting).collect::<BTreeSet<_>>());
+        let others: Vec<CopyId> = acting.iter().chain(&chosen.backfill).copied().filter(|copy| *copy != me).collect();
         let nothing = PeerInfo::default();
-        let begin = |osd: &OsdId| {
-            let peer = infos.get(osd).unwrap_or(&nothing);
-            (*osd, continues(peer, &own, tail).then(|| common(&peer.runs, &own.runs)))
+        let begin = |copy: &CopyId| {
+            let peer = infos.get(copy).unwrap_or(&nothing);
+            (*copy, continues(peer, &own, tail).then(|| common(&peer.runs, &own.runs)))
         };
         // Where each one's log ends that this one continues; `None`: it begins anew.
-        let begins: BTreeMap<OsdId, Option<EVersion>> = others.iter().map(begin).collect();
+        let begins: BTreeMap<CopyId, Option<EVersion>> = others.iter().map(begin).collect();
         let lowest = begins.values().map(|begin| begin.unwrap_or(tail)).min();
         let entries = match lowest.map(|lowest| core.read_log_behind(ctx, hold, lowest)).transpose() {
             Ok(entries) => entries.unwrap_or_default(),
@@ -470,7 +479,7 @@ impl Peering {
         core.history.started = core.history.since;
         core.save(ctx);
         self.primary.note_sources(core, &infos, &own);
-        for (osd, begin) in begins {
+        for (copy, begin) in begins {
             let common = begin.unwrap_or(tail);
             let entries = entries.iter().filter(|entry| entry.done.version > common).cloned().collect();
             let dups = if begin.is_none() { core.log.duplicates().cloned().collect() } else { Vec::new() };
@@ -480,13 +489,13 @@ impl Peering {
             let letter = Letter::Activate(part.clone()).seal(&core.envelope());
             let cursor = match begin {
                 None => Some(HObject::min()),
-                Some(_) => infos.get(&osd).and_then(|peer| peer.history.backfill.clone()),
+                Some(_) => infos.get(&copy).and_then(|peer| peer.history.backfill.clone()),
             };
             let backfill = cursor.map(|cursor| Box::new(Backfill::from(cursor)));
-            let acting = chosen.acting.contains(&osd);
+            let acting = acting.contains(&copy);
             let member = Member { acting, activation: Some(part), backfill, ..Member::default() };
-            self.primary.members.all.insert(osd, member);
-            ctx.out.push(Effect::Tell { to: osd, letter });
+            self.primary.members.all.insert(copy, member);
+            ctx.out.push(Effect::Tell { to: copy, letter });
         }
         self.step = Step::Activate;
         true
@@ -516,7 +525,8 @@ impl Peering {
         if core.mistake == Some(crate::selfcheck::Mistake::IgnoreRests) {
             return false;
         }
-        let left = |osd| self.is_heard(osd) || self.left.contains(&osd);
+        // An OSD that wrote as one copy has the map that ended the interval, and so have its other copies.
+        let left = |osd| self.has_left(osd);
         let until = self.rests.until(ctx.map, &core.history.past, ctx.whoami, left);
         self.wait = (until > ctx.now.mono).then_some(until);
         self.wait.is_some()
@@ -532,7 +542,7 @@ impl Peering {
     }
 
     /// Takes what a copy says.
-    pub(crate) fn hear(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: OsdId, letter: Letter) {
+    pub(crate) fn hear(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: CopyId, letter: Letter) {
         match letter {
             Letter::Info(info) => self.hear_info(core, ctx, from, *info),
             Letter::Absent => {
@@ -544,13 +554,13 @@ impl Peering {
                 self.unable.insert(from);
                 self.infos.remove(&from);
                 // It was asked for its log, which it cannot read: others are looked at.
-                if matches!(self.step, Step::Fetch(osd) if osd == from) {
+                if matches!(self.step, Step::Fetch(copy) if copy == from) {
                     self.step = Step::Ask;
                 }
                 self.step(core, ctx);
             }
             Letter::Log(part) => {
-                let wanted = matches!(self.step, Step::Fetch(osd) if osd == from);
+                let wanted = matches!(self.step, Step::Fetch(copy) if copy == from);
                 if wanted && part.is_whole() && part.common <= core.info.last_update {
                     self.begin_merge(core, ctx, from, part);
                 }
@@ -564,7 +574,7 @@ impl Peering {
         }
     }
 
-    fn hear_info(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: OsdId, info: PeerInfo) {
+    fn hear_info(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: CopyId, info: PeerInfo) {
         self.left.insert(from);
         self.rests.hear(ctx.now.mono, &info.rests);
         // A copy that is not asked for may know what is missed; asked or not, it is heard.
@@ -580,16 +590,16 @@ impl Peering {
     }
 
     /// What is not answered is said again to one OSD.
-    pub(crate) fn ask_again(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, osd: OsdId) {
-        let heard = self.is_heard(osd);
+    pub(crate) fn ask_again(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, copy: CopyId) {
+        let heard = self.is_heard(copy);
         match &self.step {
-            Step::Ask if self.asked.contains(&osd) && !heard => core.tell(ctx, osd, &Letter::Query),
-            Step::Fetch(from) if *from == osd => {
-                let theirs = self.infos.get(&osd).map(|peer| peer.runs.clone()).unwrap_or_default();
+            Step::Ask if self.asked.contains(&copy) && !heard => core.tell(ctx, copy, &Letter::Query),
+            Step::Fetch(from) if *from == copy => {
+                let theirs = self.infos.get(&copy).map(|peer| peer.runs.clone()).unwrap_or_default();
                 let after = common(&core.peer_info().runs, &theirs);
-                core.tell(ctx, osd, &Letter::LogWish(after));
+                core.tell(ctx, copy, &Letter::LogWish(after));
             }
-            Step::Activate => self.primary.resend(core, ctx, osd),
+            Step::Activate => self.primary.resend(core, ctx, copy),
             _ => {}
         }
     }
@@ -614,7 +624,7 @@ impl Peering {
         }
         let mut asked = self.asked.clone();
         asked.extend(self.primary.members.all.keys());
-        asked.into_iter().for_each(|osd| self.ask_again(core, ctx, osd));
+        asked.into_iter().for_each(|copy| self.ask_again(core, ctx, copy));
         self.step(core, ctx);
     }
 
@@ -644,7 +654,7 @@ impl Peering {
         let blocked = self.blocked_by();
         match () {
             () if !self.needed.is_empty() => {
-                let needed: Vec<OsdId> = self.needed.iter().copied().collect();
+                let needed: Vec<CopyId> = self.needed.iter().copied().collect();
                 format!("{} may have the newest writes: start it, or give it up with 'ceph osd lost'", named(&needed))
             }
             () if self.incomplete => "no copy that can be reached is complete: an OSD that has one must come back".into(),

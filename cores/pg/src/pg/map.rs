@@ -7,7 +7,8 @@ use crate::primary::backfill::Backfill;
 use crate::primary::members::Member;
 use messages::internal::PgReport;
 use messages::stats::ObjectStatSum;
-use types::{EVersion, HObject, OsdId, PgState};
+use std::collections::BTreeSet;
+use types::{EVersion, HObject, OsdId, PgState, is_osd};
 
 impl Pg {
     pub(crate) fn state(&self) -> PgState {
@@ -33,7 +34,7 @@ impl Pg {
     /// Returns what a group is called that has fewer members than its pool wants, or others than the map would choose.
     fn lack_of_members(&self) -> PgState {
         let interval = &self.core.history.interval;
-        let few = interval.primary >= 0 && (interval.members().count() as u64) < u64::from(interval.size);
+        let few = is_osd(interval.primary) && (interval.members().count() as u64) < u64::from(interval.size);
         // Where nothing is, nothing is degraded.
         let undersized = match few {
             true if self.core.info.stats.objects > 0 => PgState::UNDERSIZED.with(PgState::DEGRADED),
@@ -48,7 +49,7 @@ impl Pg {
     fn lacking(&self) -> (i64, i64) {
         let interval = &self.core.history.interval;
         let objects = self.core.info.stats.objects;
-        let places = if interval.primary < 0 { 0 } else { i64::from(interval.size) - interval.members().count() as i64 };
+        let places = if !is_osd(interval.primary) { 0 } else { i64::from(interval.size) - interval.members().count() as i64 };
         let members = self.leading().into_iter().flat_map(|primary| primary.members.all.values());
         let missing: usize = members.clone().map(|member| member.missing.len() + member.pushed.len()).sum();
         let rest =
@@ -107,9 +108,11 @@ impl Pg {
     /// Returns who is waited for before the group can serve.
     pub(crate) fn blocked_by(&self) -> Vec<OsdId> {
         match &self.role {
-            Role::Peering(peering) => peering.blocked_by(),
-            _ => Vec::new(),
+            Role::Peering(peering) => peering.blocked_by().into_iter().map(|copy| copy.osd).collect::<BTreeSet<_>>(),
+            _ => BTreeSet::new(),
         }
+        .into_iter()
+        .collect()
     }
 
     /// Returns what the monitors are told. Each call numbers the report anew.

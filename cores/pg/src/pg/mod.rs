@@ -43,7 +43,7 @@ use objectstore::{Event, Hold, Ticket};
 use removal::Removal;
 use split::Splitting;
 use std::collections::{BTreeMap, VecDeque};
-use types::{Errno, HObject, Message, ObjectId, OsdId, SessionId, SpgId};
+use types::{CopyId, Errno, HObject, Message, ObjectId, SessionId, SpgId};
 pub use unite::Legacy;
 use unite::Uniting;
 
@@ -83,7 +83,7 @@ pub struct Pg {
     /// Sessions that were told to hold back, with the backoff's number.
     backoffs: BTreeMap<SessionId, u64>,
     /// Letters that came while this copy could not read them.
-    deferred: Vec<(OsdId, Envelope, Letter)>,
+    deferred: Vec<(CopyId, Envelope, Letter)>,
     /// Its keys could not be read.
     load_failed: bool,
     /// A scrub that shall begin, while this copy does not lead.

@@ -14,7 +14,7 @@ use crate::peering::{Outcome, Peering};
 use crate::primary::Primary;
 use crate::primary::lanes::drop_op;
 use node::{Level, Mono};
-use types::OsdId;
+use types::{CopyId, OsdId};
 
 /// Letters that are kept while a copy cannot read them. Who wrote them asks again.
 const DEFERRED: usize = 64;
@@ -82,7 +82,7 @@ impl Pg {
             self.role = Role::Replica(Box::default());
             // What waited for the copy to be read.
             self.end_waiting(ctx);
-            if !self.core.is_member(ctx.whoami)
+            if !self.core.is_member(self.core.me(ctx))
                 && let Role::Replica(replica) = &mut self.role
             {
                 replica.show_up(&mut self.core, ctx);
@@ -149,6 +149,7 @@ impl Pg {
     /// It does not decode; nothing was changed.
     pub fn letter(&mut self, ctx: &mut Ctx<'_>, from: OsdId, arrived: Mono, letter: &Sealed) -> denc::Result<()> {
         let (envelope, letter) = Letter::open(letter)?;
+        let from = CopyId { osd: from, shard: envelope.from };
         if matches!(self.role, Role::Loading(_) | Role::Splitting(_) | Role::Uniting(_)) {
             // Changes are sent again until they are promised.
             if self.deferred.len() < DEFERRED && !matches!(letter, Letter::Body(..)) {
@@ -160,7 +161,7 @@ impl Pg {
         Ok(())
     }
 
-    fn read(&mut self, ctx: &mut Ctx<'_>, from: OsdId, envelope: Envelope, arrived: Mono, letter: Letter) {
+    fn read(&mut self, ctx: &mut Ctx<'_>, from: CopyId, envelope: Envelope, arrived: Mono, letter: Letter) {
         if self.core.is_of_another_interval(envelope) {
             return;
         }
@@ -179,13 +180,11 @@ impl Pg {
             | Letter::Release(_)
             | Letter::Settled(_)
             | Letter::Remove => {
-                if from == self.core.history.interval.primary && from != ctx.whoami {
+                let primary = self.core.primary();
+                if from == primary && from != self.core.me(ctx) {
                     self.follow(ctx, from, arrived, letter);
                 } else {
-                    let text = format!(
-                        "osd.{from} sent a letter that only the primary, osd.{}, sends",
-                        self.core.history.interval.primary
-                    );
+                    let text = format!("osd.{from} sent a letter that only the primary, osd.{primary}, sends");
                     self.core.log_line(ctx, Level::Warn, text);
                 }
             }
@@ -195,9 +194,9 @@ impl Pg {
     }
 
     /// Takes what only a primary says.
-    fn follow(&mut self, ctx: &mut Ctx<'_>, from: OsdId, arrived: Mono, letter: Letter) {
+    fn follow(&mut self, ctx: &mut Ctx<'_>, from: CopyId, arrived: Mono, letter: Letter) {
         match (&mut self.role, letter) {
-            (_, Letter::Remove) if !self.core.is_member(ctx.whoami) => {
+            (_, Letter::Remove) if !self.core.is_member(self.core.me(ctx)) => {
                 let text = format!("osd.{from} says that the group is clean without this copy: it is removed");
                 self.core.log_line(ctx, Level::Info, text);
                 self.remove(ctx);
@@ -211,7 +210,7 @@ impl Pg {
     }
 
     /// Takes what is said to a primary.
-    fn hear(&mut self, ctx: &mut Ctx<'_>, from: OsdId, letter: Letter) {
+    fn hear(&mut self, ctx: &mut Ctx<'_>, from: CopyId, letter: Letter) {
         match &mut self.role {
             Role::Primary(primary) => primary.hear(&mut self.core, ctx, from, letter),
             Role::Peering(peering) => peering.hear(&mut self.core, ctx, from, letter),
@@ -222,13 +221,13 @@ impl Pg {
 
     /// The session to another OSD was broken and stands again, or may be tried again: what is not answered is said again.
     pub fn peer_returns(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
-        match &mut self.role {
-            Role::Peering(peering) => peering.ask_again(&mut self.core, ctx, osd),
-            Role::Primary(primary) => primary.peer_returns(&mut self.core, ctx, osd),
-            Role::Replica(replica) if self.core.history.interval.primary == osd => {
-                replica.promise_again(&mut self.core, ctx, osd);
+        for copy in self.core.copies_on(osd) {
+            match &mut self.role {
+                Role::Peering(peering) => peering.ask_again(&mut self.core, ctx, copy),
+                Role::Primary(primary) => primary.peer_returns(&mut self.core, ctx, copy),
+                Role::Replica(replica) if self.core.primary() == copy => replica.promise_again(&mut self.core, ctx, copy),
+                _ => {}
             }
-            _ => {}
         }
         self.settle(ctx);
     }

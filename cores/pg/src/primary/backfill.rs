@@ -17,7 +17,7 @@ use crate::primary::reserve::Move;
 use maps::flags;
 use objectstore::{Hold, Unread};
 use std::collections::{BTreeMap, BTreeSet};
-use types::{EVersion, HObject, OsdId, SnapId};
+use types::{CopyId, EVersion, HObject, SnapId};
 
 /// Objects that are compared together.
 #[derive(Default)]
@@ -114,8 +114,8 @@ impl Backfill {
 }
 
 impl Primary {
-    fn backfill_of(&mut self, osd: OsdId) -> Option<&mut Backfill> {
-        self.members.all.get_mut(&osd)?.backfill.as_deref_mut()
+    fn backfill_of(&mut self, copy: CopyId) -> Option<&mut Backfill> {
+        self.members.all.get_mut(&copy)?.backfill.as_deref_mut()
     }
 
     /// Goes on with the copies that are to be filled.
@@ -124,59 +124,59 @@ impl Primary {
         if !self.has_begun() || held_back || !self.reserve.moves(Move::Backfill) {
             return;
         }
-        let filled: Vec<OsdId> =
-            self.members.all.iter().filter(|(_, m)| m.activated && m.backfill.is_some()).map(|(osd, _)| *osd).collect();
-        for osd in filled {
-            self.step_backfill(core, ctx, osd);
+        let filled: Vec<CopyId> =
+            self.members.all.iter().filter(|(_, m)| m.activated && m.backfill.is_some()).map(|(copy, _)| *copy).collect();
+        for copy in filled {
+            self.step_backfill(core, ctx, copy);
         }
     }
 
-    fn step_backfill(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, osd: OsdId) {
+    fn step_backfill(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, copy: CopyId) {
         if !self.reserve.moves(Move::Backfill) {
             // Somebody took a slot away: what is under way ends, and no more is begun.
             return;
         }
         let most = ctx.config.recovery_at_a_time;
         let unfound: BTreeSet<HObject> = self.recovery.unfound.keys().cloned().collect();
-        let Some(backfill) = self.backfill_of(osd) else { return };
+        let Some(backfill) = self.backfill_of(copy) else { return };
         match &mut backfill.batch {
-            None if backfill.hold.is_none() => self.list_batch(core, ctx, osd, None),
+            None if backfill.hold.is_none() => self.list_batch(core, ctx, copy, None),
             None => {}
             Some(batch) if !batch.compared => {}
             Some(batch) => {
                 if batch.todo.is_empty() && batch.begun.is_empty() {
-                    return self.end_batch(core, ctx, osd);
+                    return self.end_batch(core, ctx, copy);
                 }
                 let free = most.saturating_sub(batch.begun.len());
                 // What nobody has is brought when it was found.
                 let ready = |head: &&HObject| !batch.begun.contains(*head) && !unfound.contains(*head);
                 let next: Vec<HObject> = batch.todo.iter().filter(ready).take(free).cloned().collect();
                 let next = self.take_room(ctx, next);
-                if let Some(batch) = self.backfill_of(osd).and_then(|backfill| backfill.batch.as_mut()) {
+                if let Some(batch) = self.backfill_of(copy).and_then(|backfill| backfill.batch.as_mut()) {
                     batch.begun.extend(next.iter().cloned());
                 }
-                next.into_iter().for_each(|head| self.bring(core, ctx, head, Some(osd)));
+                next.into_iter().for_each(|head| self.bring(core, ctx, head, Some(copy)));
             }
         }
     }
 
     /// Lists the next own objects, and asks the copy for its own.
-    fn list_batch(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, osd: OsdId, hold: Option<Hold>) {
+    fn list_batch(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, copy: CopyId, hold: Option<Hold>) {
         let hold = hold.unwrap_or_else(|| core.next_hold(ctx));
-        let Some(from) = self.backfill_of(osd).map(|backfill| backfill.cursor.clone()) else { return };
+        let Some(from) = self.backfill_of(copy).map(|backfill| backfill.cursor.clone()) else { return };
         let end = core.bounds(ctx).1.at(SnapId::HEAD);
         let most = ctx.config.sizes.batch;
         let found = match core.versions(ctx, hold, &from, &end, most) {
             Ok(found) => found,
             Err(Unread::Missing(wish)) => {
-                if let Some(backfill) = self.backfill_of(osd) {
+                if let Some(backfill) = self.backfill_of(copy) {
                     backfill.hold = Some(hold);
                 }
                 return ctx.store.fetch(hold, wish);
             }
             Err(Unread::Damaged(damage)) => {
                 ctx.store.release(hold);
-                return core.log_line(ctx, node::Level::Error, format!("cannot fill osd.{osd}: {} is damaged", damage.what));
+                return core.log_line(ctx, node::Level::Error, format!("cannot fill osd.{copy}: {} is damaged", damage.what));
             }
         };
         ctx.store.release(hold);
@@ -200,17 +200,17 @@ impl Primary {
             batch.ours = found.into_iter().collect();
         }
         let to = batch.end.clone();
-        if let Some(backfill) = self.backfill_of(osd) {
+        if let Some(backfill) = self.backfill_of(copy) {
             (backfill.batch, backfill.hold) = (Some(batch), None);
         }
-        core.tell(ctx, osd, &Letter::Scan(from, to));
+        core.tell(ctx, copy, &Letter::Scan(from, to));
     }
 
     /// The own list that was fetched for is there. False if the hold is none of these.
     pub(crate) fn backfill_fetched(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, hold: Hold) -> bool {
         let whose = |m: &crate::primary::members::Member| m.backfill.as_ref().is_some_and(|backfill| backfill.hold == Some(hold));
-        let Some(osd) = self.members.all.iter().find(|(_, member)| whose(member)).map(|(osd, _)| *osd) else { return false };
-        self.list_batch(core, ctx, osd, Some(hold));
+        let Some(copy) = self.members.all.iter().find(|(_, member)| whose(member)).map(|(copy, _)| *copy) else { return false };
+        self.list_batch(core, ctx, copy, Some(hold));
         true
     }
 
@@ -219,52 +219,52 @@ impl Primary {
         &mut self,
         core: &mut Core,
         ctx: &mut Ctx<'_>,
-        osd: OsdId,
+        copy: CopyId,
         from: &HObject,
         end: HObject,
         found: Vec<(HObject, EVersion)>,
     ) {
-        let Some(backfill) = self.backfill_of(osd) else { return };
+        let Some(backfill) = self.backfill_of(copy) else { return };
         let cursor = backfill.cursor.clone();
         let Some(batch) = backfill.batch.as_mut().filter(|batch| !batch.compared && *from >= cursor) else { return };
         batch.theirs.extend(found);
         if end < batch.end {
             let to = batch.end.clone();
-            return core.tell(ctx, osd, &Letter::Scan(end, to));
+            return core.tell(ctx, copy, &Letter::Scan(end, to));
         }
         batch.compare();
-        self.step_backfill(core, ctx, osd);
+        self.step_backfill(core, ctx, copy);
     }
 
-    fn end_batch(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, osd: OsdId) {
+    fn end_batch(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, copy: CopyId) {
         let envelope = core.envelope();
-        let Some(backfill) = self.backfill_of(osd) else { return };
+        let Some(backfill) = self.backfill_of(copy) else { return };
         let Some(batch) = backfill.batch.take() else { return };
         backfill.cursor = batch.end.clone();
         let progress = Progress { backfill: Some(batch.end.clone()), complete: batch.last, ..Progress::default() };
         let body = Body::push(Vec::new(), Vec::new(), progress);
-        let letters = self.members.ship_to(&envelope, &[osd], &body);
+        let letters = self.members.ship_to(&envelope, &[copy], &body);
         let order = self.members.order;
         core.post(ctx, letters);
         if batch.last
-            && let Some(member) = self.members.all.get_mut(&osd)
+            && let Some(member) = self.members.all.get_mut(&copy)
         {
             member.backfill = None;
             // Complete when it says that this is durable.
             member.pushed.insert(batch.end, order);
         } else {
-            self.step_backfill(core, ctx, osd);
+            self.step_backfill(core, ctx, copy);
         }
     }
 
     /// What a copy that is filled did not answer is asked again.
-    pub(crate) fn rescan(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, osd: OsdId) {
-        let Some(backfill) = self.backfill_of(osd) else { return };
+    pub(crate) fn rescan(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, copy: CopyId) {
+        let Some(backfill) = self.backfill_of(copy) else { return };
         let cursor = backfill.cursor.clone();
         let Some(batch) = backfill.batch.as_mut().filter(|batch| !batch.compared) else { return };
         batch.theirs.clear();
         let to = batch.end.clone();
-        core.tell(ctx, osd, &Letter::Scan(cursor, to));
+        core.tell(ctx, copy, &Letter::Scan(cursor, to));
     }
 }
 

@@ -300,8 +300,8 @@ impl Primary {
             return;
         }
         ctx.recorder.step(key, ctx.now.mono, Step::Submitted);
-        for (osd, _) in self.members.all.iter().filter(|(_, member)| member.acting) {
-            ctx.recorder.shipped(key, *osd);
+        for (copy, _) in self.members.all.iter().filter(|(_, member)| member.acting) {
+            ctx.recorder.shipped(key, *copy);
         }
     }
 

@@ -86,9 +86,9 @@ impl Primary {
     /// Checks the bound of what is under way to a copy that does not serve: clients wait beyond it, and each has few
     /// operations open.
     fn check_streams(&self) -> Result<(), String> {
-        for (osd, member) in self.members.all.iter().filter(|(_, member)| !member.acting) {
+        for (copy, member) in self.members.all.iter().filter(|(_, member)| !member.acting) {
             let bodies = member.stream.bodies();
-            holds!(bodies <= MOST_BODIES, "{bodies} bodies are under way to osd.{osd}, which is being filled");
+            holds!(bodies <= MOST_BODIES, "{bodies} bodies are under way to osd.{copy}, which is being filled");
         }
         Ok(())
     }

@@ -35,7 +35,7 @@ impl Primary {
     /// Returns true if the promises of all other serving members run.
     fn has_lease(&self, ctx: &Ctx<'_>) -> bool {
         let mut others = self.members.all.iter().filter(|(_, member)| member.acting);
-        others.all(|(osd, _)| ctx.leases.holds(ctx.now.mono, *osd))
+        others.all(|(copy, _)| ctx.leases.holds(ctx.now.mono, copy.osd))
     }
 
     /// Keeps a read, and what comes after it on its object, until other members answer again.

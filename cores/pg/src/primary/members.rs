@@ -12,7 +12,7 @@ use crate::primary::backfill::Backfill;
 use crate::recorder::OpKey;
 use crate::sizes::Sizes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use types::{EVersion, HObject, ObjectId, OsdId, SnapId};
+use types::{CopyId, EVersion, HObject, ObjectId, SnapId};
 
 /// A body on its way to a copy.
 pub(crate) struct Shipped {
@@ -27,8 +27,8 @@ pub(crate) struct Shipped {
 }
 
 /// OSDs by their names, with commas between them.
-pub(crate) fn named(osds: &[OsdId]) -> String {
-    osds.iter().map(|osd| format!("osd.{osd}")).collect::<Vec<_>>().join(", ")
+pub(crate) fn named(copies: &[CopyId]) -> String {
+    copies.iter().map(|copy| format!("osd.{copy}")).collect::<Vec<_>>().join(", ")
 }
 
 fn size(body: &Sealed) -> usize {
@@ -46,13 +46,13 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// Adds a body; gives its letter.
-    pub(crate) fn add(&mut self, envelope: &Envelope, order: u64, op: OpKey, pushes: bool, body: &Sealed) -> Sealed {
+    /// Adds a body; gives its letter. `to`: the copy that the stream goes to.
+    pub(crate) fn add(&mut self, to: CopyId, envelope: &Envelope, order: u64, op: OpKey, pushes: bool, body: &Sealed) -> Sealed {
         self.last += 1;
         self.bytes += size(body);
         self.pushes += usize::from(pushes);
         self.under_way.push_back(Shipped { number: self.last, order, op, pushes, body: body.clone() });
-        letter::with_body(envelope, self.last, body)
+        letter::with_body(&envelope.to(to), self.last, body)
     }
 
     /// Number of the newest.
@@ -71,7 +71,7 @@ impl Stream {
         number <= self.last
     }
 
-    /// The letters that are not acknowledged, in order.
+    /// The letters that are not acknowledged, in order; the envelope is that of letters to the copy.
     pub(crate) fn unacknowledged<'a>(&'a self, envelope: &'a Envelope) -> impl Iterator<Item = Sealed> + 'a {
         self.under_way.iter().map(|shipped| letter::with_body(envelope, shipped.number, &shipped.body))
     }
@@ -125,9 +125,9 @@ pub(crate) struct Member {
 
 impl Member {
     /// Returns what is shown of it.
-    pub(crate) fn query(&self, osd: OsdId) -> PeerQuery {
+    pub(crate) fn query(&self, copy: CopyId) -> PeerQuery {
         PeerQuery {
-            osd,
+            copy,
             acting: self.acting,
             activated: self.activated,
             missing: (self.missing.len() + self.pushed.len()) as u64,
@@ -169,15 +169,15 @@ pub(crate) struct Source {
 /// All other copies.
 #[derive(Default)]
 pub(crate) struct Members {
-    pub(crate) all: BTreeMap<OsdId, Member>,
+    pub(crate) all: BTreeMap<CopyId, Member>,
     /// Copies that are no members, and what they have: what is missing here can be had from them.
-    pub(crate) sources: BTreeMap<OsdId, Source>,
+    pub(crate) sources: BTreeMap<CopyId, Source>,
     /// Objects that copies hold of which the log does not tell it, with the versions that were missed: they were asked, and said so.
-    pub(crate) finds: BTreeMap<OsdId, BTreeMap<HObject, EVersion>>,
+    pub(crate) finds: BTreeMap<CopyId, BTreeMap<HObject, EVersion>>,
     /// Copies that are no members and wait to be removed.
-    pub(crate) strays: BTreeSet<OsdId>,
+    pub(crate) strays: BTreeSet<CopyId>,
     /// Copies that were told to go. Nobody answers that, so they are told again when a session to them broke.
-    pub(crate) dismissed: BTreeSet<OsdId>,
+    pub(crate) dismissed: BTreeSet<CopyId>,
     /// Number of the last change that was shipped.
     pub(crate) order: u64,
 }
@@ -192,10 +192,10 @@ impl Members {
 
     /// Encodes a change for each copy. What copies that backfill has not brought so far need not carry out is left out for them. What is
     /// collected goes to all: backfill may have come to the object that is made of it when that happens.
-    pub(crate) fn encode(&mut self, body: &Body) -> Vec<(OsdId, Sealed)> {
+    pub(crate) fn encode(&mut self, body: &Body) -> Vec<(CopyId, Sealed)> {
         let mut whole: Option<Sealed> = None;
         let mut encoded = Vec::with_capacity(self.all.len());
-        for (osd, member) in &mut self.all {
+        for (copy, member) in &mut self.all {
             let sealed = match &mut member.backfill {
                 None => whole.get_or_insert_with(|| letter::encoded(body)).clone(),
                 Some(backfill) => {
@@ -205,38 +205,45 @@ impl Members {
                     letter::encoded(&body.limited(|head| is_staged(head) || backfill.reaches(head)))
                 }
             };
-            encoded.push((*osd, sealed));
+            encoded.push((*copy, sealed));
         }
         encoded
     }
 
     /// Gives a change of `op`, as [`Members::encode`] made it, to all streams. Gives the change's place, and the letters for those who can read
     /// them.
-    pub(crate) fn ship(&mut self, envelope: &Envelope, op: OpKey, encoded: Vec<(OsdId, Sealed)>) -> (u64, Vec<(OsdId, Sealed)>) {
+    pub(crate) fn ship(
+        &mut self,
+        envelope: &Envelope,
+        op: OpKey,
+        encoded: Vec<(CopyId, Sealed)>,
+    ) -> (u64, Vec<(CopyId, Sealed)>) {
         self.order += 1;
         let mut letters = Vec::with_capacity(encoded.len());
-        for (osd, body) in encoded {
-            let Some(member) = self.all.get_mut(&osd) else { continue };
-            let letter = member.stream.add(envelope, self.order, op, false, &body);
+        for (copy, body) in encoded {
+            let Some(member) = self.all.get_mut(&copy) else { continue };
+            let letter = member.stream.add(copy, envelope, self.order, op, false, &body);
             if member.activated {
-                letters.push((osd, letter));
+                letters.push((copy, letter));
             }
         }
         (self.order, letters)
     }
 
     /// Gives a body to the streams of some.
-    pub(crate) fn ship_to(&mut self, envelope: &Envelope, to: &[OsdId], body: &Body) -> Vec<(OsdId, Sealed)> {
+    pub(crate) fn ship_to(&mut self, envelope: &Envelope, to: &[CopyId], body: &Body) -> Vec<(CopyId, Sealed)> {
         self.order += 1;
         let encoded = letter::encoded(body);
         let order = self.order;
-        let member = |osd: &OsdId| Some((*osd, self.all.get_mut(osd)?.stream.add(envelope, order, OpKey::NONE, true, &encoded)));
+        let member = |copy: &CopyId| {
+            Some((*copy, self.all.get_mut(copy)?.stream.add(*copy, envelope, order, OpKey::NONE, true, &encoded)))
+        };
         to.iter().filter_map(member).collect()
     }
 
     /// The last piece of an object is in the stream to a copy that lacked it, as the last change.
-    pub(crate) fn note_pushed(&mut self, osd: OsdId, object: &HObject) {
-        if let Some(member) = self.all.get_mut(&osd)
+    pub(crate) fn note_pushed(&mut self, copy: CopyId, object: &HObject) {
+        if let Some(member) = self.all.get_mut(&copy)
             && member.missing.remove(object).is_some()
         {
             member.pushed.insert(object.clone(), self.order);
@@ -255,22 +262,22 @@ impl Members {
 
     /// Returns who has the object whole in version `need`: activated copies that do not lack it and that backfill has brought so far, and
     /// copies that are no members and whose log, or whose answer, reaches so far.
-    pub(crate) fn holders(&self, object: &HObject, need: EVersion) -> Vec<OsdId> {
+    pub(crate) fn holders(&self, object: &HObject, need: EVersion) -> Vec<CopyId> {
         let head = object.at(SnapId::HEAD);
         let has = |member: &Member| {
             member.activated && !member.lacks(object) && !member.pushed.contains_key(object) && member.reaches(&head)
         };
-        let members = self.all.iter().filter(|(_, member)| has(member)).map(|(osd, _)| *osd);
+        let members = self.all.iter().filter(|(_, member)| has(member)).map(|(copy, _)| *copy);
         let gives = |source: &Source| source.head >= need && !source.missing.contains_key(object);
-        let sources = self.sources.iter().filter(|(osd, source)| !self.all.contains_key(osd) && gives(source));
-        let mut all: Vec<OsdId> = members.chain(sources.map(|(osd, _)| *osd)).collect();
+        let sources = self.sources.iter().filter(|(copy, source)| !self.all.contains_key(copy) && gives(source));
+        let mut all: Vec<CopyId> = members.chain(sources.map(|(copy, _)| *copy)).collect();
         let found = |objects: &BTreeMap<HObject, EVersion>| objects.get(object).is_some_and(|version| *version >= need);
-        all.extend(self.finds.iter().filter(|(_, objects)| found(objects)).map(|(osd, _)| *osd));
+        all.extend(self.finds.iter().filter(|(_, objects)| found(objects)).map(|(copy, _)| *copy));
         all
     }
 
     /// Returns true if a copy said that it holds an object, which its log does not tell.
-    pub(crate) fn is_find(&self, osd: OsdId, object: &HObject) -> bool {
-        self.finds.get(&osd).is_some_and(|objects| objects.contains_key(object))
+    pub(crate) fn is_find(&self, copy: CopyId, object: &HObject) -> bool {
+        self.finds.get(&copy).is_some_and(|objects| objects.contains_key(object))
     }
 }

@@ -60,7 +60,7 @@ use scrub::{Order, Scrub};
 use settle::Due;
 use std::collections::{BTreeMap, VecDeque};
 use trim::Trim;
-use types::{HObject, ObjectId, OsdId, SessionId};
+use types::{CopyId, HObject, ObjectId, SessionId};
 use unfound::Search;
 
 /// How far a primary is.
@@ -152,7 +152,7 @@ impl Primary {
     }
 
     /// Takes what another copy says.
-    pub(crate) fn hear(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: OsdId, letter: Letter) {
+    pub(crate) fn hear(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: CopyId, letter: Letter) {
         match letter {
             Letter::Info(info) if !self.members.all.contains_key(&from) => self.hear_stray(core, ctx, from, *info),
             Letter::Activated(missing) => _ = self.hear_activated(core, ctx, from, missing),
@@ -171,10 +171,10 @@ impl Primary {
 
     /// The session to another OSD was broken and stands again, or may be tried again: what is not answered is said
     /// again.
-    pub(crate) fn peer_returns(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, osd: OsdId) {
-        self.recovery_resend(core, ctx, osd);
-        self.ask_silent(core, ctx, Some(osd));
-        self.dismiss_again(core, ctx, osd);
+    pub(crate) fn peer_returns(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, copy: CopyId) {
+        self.recovery_resend(core, ctx, copy);
+        self.ask_silent(core, ctx, Some(copy));
+        self.dismiss_again(core, ctx, copy);
     }
 
     /// What the store was asked for is there.
@@ -273,7 +273,7 @@ impl Primary {
         &mut self,
         core: &mut Core,
         ctx: &mut Ctx<'_>,
-        from: OsdId,
+        from: CopyId,
         missing: Vec<(HObject, Lack)>,
     ) -> bool {
         let Some(member) = self.members.all.get_mut(&from).filter(|member| member.activation.is_some()) else { return false };
@@ -287,28 +287,28 @@ impl Primary {
     }
 
     /// Copies that are no members, with the very log that counts and nothing missing, can give objects.
-    pub(crate) fn note_sources(&mut self, core: &mut Core, infos: &BTreeMap<OsdId, PeerInfo>, own: &PeerInfo) {
+    pub(crate) fn note_sources(&mut self, core: &mut Core, infos: &BTreeMap<CopyId, PeerInfo>, own: &PeerInfo) {
         let head = core.info.last_update;
         let whole = infos.iter().filter(|(_, peer)| peer.missing == 0 && peer.history.is_complete());
-        for (osd, _) in whole.filter(|(_, peer)| common(&peer.runs, &own.runs) == head) {
-            self.members.sources.entry(*osd).or_default().head = head;
+        for (copy, _) in whole.filter(|(_, peer)| common(&peer.runs, &own.runs) == head) {
+            self.members.sources.entry(*copy).or_default().head = head;
         }
         self.members.strays.extend(infos.keys());
     }
 
     /// Says again what a copy has not acknowledged.
-    pub(crate) fn resend(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, osd: OsdId) {
-        let Some(member) = self.members.all.get(&osd) else { return };
-        let envelope = core.envelope();
+    pub(crate) fn resend(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, copy: CopyId) {
+        let Some(member) = self.members.all.get(&copy) else { return };
+        let envelope = core.envelope().to(copy);
         let letters: Vec<Sealed> = match &member.activation {
             Some(part) => vec![Letter::Activate(part.clone()).seal(&envelope)],
             None => member.stream.unacknowledged(&envelope).collect(),
         };
-        core.post(ctx, letters.into_iter().map(|letter| (osd, letter)).collect());
+        core.post(ctx, letters.into_iter().map(|letter| (copy, letter)).collect());
     }
 
     /// A copy wants to know which changes are durable at all members.
-    pub(crate) fn tell_what_is_settled(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, to: OsdId) {
+    pub(crate) fn tell_what_is_settled(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, to: CopyId) {
         if !self.is_active() || self.members.all.get(&to).is_none_or(|member| !member.acting) {
             return;
         }

@@ -23,7 +23,7 @@ use crate::primary::Primary;
 use crate::primary::lanes::{Job, Work};
 use node::Level;
 use objectstore::{Refused, Unread};
-use types::{EVersion, HObject, OsdId, SnapId};
+use types::{CopyId, EVersion, HObject, SnapId};
 
 impl Primary {
     /// A part of an object that is missing here came, or it cannot be had in part.
@@ -31,7 +31,7 @@ impl Primary {
         &mut self,
         core: &mut Core,
         ctx: &mut Ctx<'_>,
-        from: OsdId,
+        from: CopyId,
         object: HObject,
         have: EVersion,
         piece: Option<Box<Piece>>,
@@ -79,12 +79,12 @@ impl Primary {
     }
 
     /// Those of the copies that have an older version of an object, and all that changed since for any of them.
-    fn with_base(&self, object: &HObject, targets: &[OsdId]) -> Option<(Vec<(OsdId, EVersion)>, Part)> {
-        let base = |osd: &OsdId| Some((*osd, self.members.all.get(osd)?.missing.get(object)?.base.as_deref()?));
-        let bases: Vec<(OsdId, &Base)> = targets.iter().filter_map(base).collect();
+    fn with_base(&self, object: &HObject, targets: &[CopyId]) -> Option<(Vec<(CopyId, EVersion)>, Part)> {
+        let base = |copy: &CopyId| Some((*copy, self.members.all.get(copy)?.missing.get(object)?.base.as_deref()?));
+        let bases: Vec<(CopyId, &Base)> = targets.iter().filter_map(base).collect();
         let mut part = bases.first()?.1.part.clone();
         bases.iter().skip(1).for_each(|(_, base)| part.join(&base.part));
-        Some((bases.iter().map(|(osd, base)| (*osd, base.have)).collect(), part))
+        Some((bases.iter().map(|(copy, base)| (*copy, base.have)).collect(), part))
     }
 
     /// Brings an object in part to those of the copies of which it is known what they have. False if there are none: to the rest it goes whole.
@@ -94,40 +94,40 @@ impl Primary {
         ctx: &mut Ctx<'_>,
         job: &Job,
         object: &HObject,
-        targets: &[OsdId],
+        targets: &[CopyId],
     ) -> Result<bool, Unread> {
         let Some((bases, part)) = self.with_base(object, targets) else { return Ok(false) };
         let piece = read_part(&*ctx.store, job.hold, &core.object(object.clone()), &part, &ctx.config.sizes)?;
         if job.fetched {
             ctx.store.release(job.hold);
         }
-        for (osd, have) in bases {
+        for (copy, have) in bases {
             match &piece {
-                Some(piece) => self.ship_part(core, ctx, osd, object, have, piece),
-                None => self.forget_base_of(osd, object),
+                Some(piece) => self.ship_part(core, ctx, copy, object, have, piece),
+                None => self.forget_base_of(copy, object),
             }
         }
         Ok(true)
     }
 
-    fn forget_base_of(&mut self, osd: OsdId, object: &HObject) {
-        if let Some(lack) = self.members.all.get_mut(&osd).and_then(|member| member.missing.get_mut(object)) {
+    fn forget_base_of(&mut self, copy: CopyId, object: &HObject) {
+        if let Some(lack) = self.members.all.get_mut(&copy).and_then(|member| member.missing.get_mut(object)) {
             lack.base = None;
         }
     }
 
-    fn ship_part(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, osd: OsdId, object: &HObject, have: EVersion, piece: &Piece) {
+    fn ship_part(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, copy: CopyId, object: &HObject, have: EVersion, piece: &Piece) {
         let index = index_of(object, &piece.changes.changes);
         let (recovered, bases) = (vec![object.clone()], vec![(object.clone(), have)]);
         let body = Body::push(vec![piece.changes.clone()], index, Progress { recovered, bases, ..Progress::default() });
-        let letters = self.members.ship_to(&core.envelope(), &[osd], &body);
+        let letters = self.members.ship_to(&core.envelope(), &[copy], &body);
         core.post(ctx, letters);
-        self.members.note_pushed(osd, object);
+        self.members.note_pushed(copy, object);
     }
 
     /// A copy says that it lacks objects of which the primary does not know it. What is promised with that, from the change at place
     /// `first` on, is not durable there as it should be, until the objects are brought.
-    pub(crate) fn hear_lacking(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: OsdId, first: u64, objects: Vec<HObject>) {
+    pub(crate) fn hear_lacking(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: CopyId, first: u64, objects: Vec<HObject>) {
         if objects.is_empty() {
             return;
         }

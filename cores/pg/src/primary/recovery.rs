@@ -19,12 +19,12 @@ use crate::primary::lanes::{Job, Work, looked_at};
 use crate::primary::members::Source;
 use crate::primary::reserve::Move;
 use crate::recorder::CopyTime;
-use maps::flags;
+use maps::{Interval, flags};
 use node::{Level, Mono};
 use objectstore::{Hold, Refused, Ticket, Unread};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use types::{EVersion, HObject, ObjectId, OsdId, SnapId};
+use types::{CopyId, EVersion, HObject, ObjectId, SnapId, is_osd};
 
 /// After this, what was not answered is asked again.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -38,7 +38,7 @@ const KEEPS: Duration = Duration::from_secs(3600);
 #[derive(Default)]
 pub(crate) struct Bring {
     /// A copy that is being filled; else all who lack it.
-    pub(crate) filled: Option<OsdId>,
+    pub(crate) filled: Option<CopyId>,
     /// Heads and clones that are still to go; listed when it begins.
     queue: Option<VecDeque<HObject>>,
     /// All of them.
@@ -46,7 +46,7 @@ pub(crate) struct Bring {
     /// The next piece of the first one.
     pub(crate) at: PieceAt,
     /// Who gets it, from its first piece on: who comes later gets it from the beginning.
-    targets: Vec<OsdId>,
+    targets: Vec<CopyId>,
     /// Places of the last pieces in the streams, at most [`FEW`].
     sent: VecDeque<u64>,
     /// A change waits for it, and begins when it is durable where it was brought.
@@ -63,7 +63,7 @@ impl Bring {
 /// A piece that was asked for.
 struct Pull {
     hold: Hold,
-    from: OsdId,
+    from: CopyId,
     at: PieceAt,
     /// What changed since this version was asked for, not a piece.
     since: Option<EVersion>,
@@ -121,7 +121,7 @@ impl Recovery {
     }
 
     /// Returns who waits for a part of an object that a copy gives now; it does not wait any more.
-    pub(crate) fn answered_part(&mut self, from: OsdId, object: &HObject, since: EVersion) -> Option<Hold> {
+    pub(crate) fn answered_part(&mut self, from: CopyId, object: &HObject, since: EVersion) -> Option<Hold> {
         let asked = |pull: &Pull| pull.from == from && pull.since == Some(since);
         self.pulls.get(object).is_some_and(asked).then(|| self.pulls.remove(object)).flatten().map(|pull| pull.hold)
     }
@@ -165,7 +165,7 @@ impl Primary {
     ///
     /// Of what is missing here it is known since when. Of what becomes missing now, because it cannot be read, anything may have been
     /// written up to now.
-    pub(crate) fn holders(&self, core: &Core, object: &HObject) -> Vec<OsdId> {
+    pub(crate) fn holders(&self, core: &Core, object: &HObject) -> Vec<CopyId> {
         let need = core.missing.get(object).map_or(core.info.last_update, |lack| lack.need);
         self.members.holders(object, need)
     }
@@ -197,7 +197,7 @@ impl Primary {
     }
 
     /// Begins to bring an object, before all that waits for it.
-    pub(crate) fn bring(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, head: HObject, filled: Option<OsdId>) {
+    pub(crate) fn bring(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, head: HObject, filled: Option<CopyId>) {
         let head = core.object(head);
         self.enqueue(core, ctx, head, Work::Bring(Box::new(Bring { filled, ..Bring::default() })));
     }
@@ -234,8 +234,8 @@ impl Primary {
             self.recovery.asked_at = ctx.now.mono;
             let members = &self.members;
             let others = members.sources.keys().chain(members.finds.keys()).chain(&members.strays);
-            let everybody: BTreeSet<OsdId> = members.all.keys().chain(others).copied().collect();
-            everybody.into_iter().for_each(|osd| self.recovery_resend(core, ctx, osd));
+            let everybody: BTreeSet<CopyId> = members.all.keys().chain(others).copied().collect();
+            everybody.into_iter().for_each(|copy| self.recovery_resend(core, ctx, copy));
         }
         self.retry_unreadable(core, ctx);
         self.retry_unfound(core, ctx);
@@ -383,8 +383,8 @@ impl Primary {
         }
         // All keys go through the copy's journal, where the writes of its clients stand behind them.
         let before = bring.sent.front().filter(|_| bring.at.omap && bring.sent.len() >= FEW).copied();
-        let busy = |osd: &OsdId| {
-            let member = self.members.all.get(osd);
+        let busy = |copy: &CopyId| {
+            let member = self.members.all.get(copy);
             let behind = |oldest| before.is_some_and(|before| before >= oldest);
             member.is_some_and(|m| m.stream.bytes() > ctx.config.sizes.window || behind(m.stream.oldest()))
         };
@@ -438,7 +438,7 @@ impl Primary {
         ctx: &Ctx<'_>,
         hold: Hold,
         head: &ObjectId,
-        filled: Option<OsdId>,
+        filled: Option<CopyId>,
     ) -> Result<VecDeque<HObject>, Unread> {
         if filled.is_none() {
             let lists = self.members.all.values().map(|member| &member.missing);
@@ -450,14 +450,14 @@ impl Primary {
         Ok(names.into_iter().map(|name| HObject::clone(&name.object)).collect())
     }
 
-    fn targets(&self, object: &HObject, filled: Option<OsdId>) -> Vec<OsdId> {
+    fn targets(&self, object: &HObject, filled: Option<CopyId>) -> Vec<CopyId> {
         match filled {
-            Some(osd) => self.members.all.get(&osd).filter(|m| m.backfill.is_some()).map(|_| osd).into_iter().collect(),
-            None => self.members.all.iter().filter(|(_, m)| m.activated && m.lacks(object)).map(|(osd, _)| *osd).collect(),
+            Some(copy) => self.members.all.get(&copy).filter(|m| m.backfill.is_some()).map(|_| copy).into_iter().collect(),
+            None => self.members.all.iter().filter(|(_, m)| m.activated && m.lacks(object)).map(|(copy, _)| *copy).collect(),
         }
     }
 
-    fn push(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, targets: &[OsdId], object: &HObject, at: &PieceAt, piece: Piece) {
+    fn push(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, targets: &[CopyId], object: &HObject, at: &PieceAt, piece: Piece) {
         let index = if at.is_first() { index_of(object, &piece.changes.changes) } else { Vec::new() };
         let last = piece.next.is_none();
         let recovered = if last { vec![object.clone()] } else { Vec::new() };
@@ -465,7 +465,7 @@ impl Primary {
         let letters = self.members.ship_to(&core.envelope(), targets, &body);
         core.post(ctx, letters);
         if last {
-            targets.iter().for_each(|osd| self.members.note_pushed(*osd, object));
+            targets.iter().for_each(|copy| self.members.note_pushed(*copy, object));
         }
     }
 
@@ -473,9 +473,9 @@ impl Primary {
         let head = HObject::clone(&job.head.object);
         let Work::Bring(bring) = &job.work else { return };
         self.recovery.begun.remove(&head);
-        if let Some(osd) = bring.filled {
+        if let Some(copy) = bring.filled {
             let whole = bring.queue.as_ref().is_some_and(VecDeque::is_empty);
-            self.end_filled(core, ctx, osd, &head, whole.then_some(&bring.unit[..]));
+            self.end_filled(core, ctx, copy, &head, whole.then_some(&bring.unit[..]));
         }
         if job.fetched {
             ctx.store.release(job.hold);
@@ -490,8 +490,8 @@ impl Primary {
     }
 
     /// A copy that is filled has all of an object, or `None`: not yet.
-    fn end_filled(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, osd: OsdId, head: &HObject, ours: Option<&[HObject]>) {
-        let Some(backfill) = self.members.all.get_mut(&osd).and_then(|member| member.backfill.as_deref_mut()) else { return };
+    fn end_filled(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, copy: CopyId, head: &HObject, ours: Option<&[HObject]>) {
+        let Some(backfill) = self.members.all.get_mut(&copy).and_then(|member| member.backfill.as_deref_mut()) else { return };
         let Some(ours) = ours else { return backfill.gave_up(head) };
         // What the copy has and nobody else: a clone that was trimmed, an object that was removed.
         let surplus = backfill.surplus(head, ours);
@@ -499,7 +499,7 @@ impl Primary {
         if !surplus.is_empty() {
             let objects = surplus.into_iter().map(|object| removal(core.object(object))).collect();
             let body = Body::push(objects, Vec::new(), Progress::default());
-            let letters = self.members.ship_to(&core.envelope(), &[osd], &body);
+            let letters = self.members.ship_to(&core.envelope(), &[copy], &body);
             core.post(ctx, letters);
         }
     }
@@ -508,11 +508,11 @@ impl Primary {
     ///
     /// A question has no place among the bodies: a copy answers it with what it holds when it comes. So a member is asked when it has promised
     /// all changes of the object that were shipped to it. No further change begins meanwhile, since the question holds the lane.
-    fn giver(&self, core: &Core, head: &ObjectId, object: &HObject) -> Option<OsdId> {
+    fn giver(&self, core: &Core, head: &ObjectId, object: &HObject) -> Option<CopyId> {
         let newest = self.pending.iter().rev().find(|of| of.head.as_ref() == Some(head)).map(|of| of.order);
         #[cfg(feature = "sim")]
         let newest = newest.filter(|_| core.mistake != Some(crate::selfcheck::Mistake::PullEarly));
-        let answers = |osd: &OsdId| match (newest, self.members.all.get(osd)) {
+        let answers = |copy: &CopyId| match (newest, self.members.all.get(copy)) {
             (Some(order), Some(member)) => member.stream.oldest() > order,
             _ => true,
         };
@@ -548,7 +548,7 @@ impl Primary {
         &mut self,
         core: &mut Core,
         ctx: &mut Ctx<'_>,
-        from: OsdId,
+        from: CopyId,
         object: HObject,
         at: PieceAt,
         piece: Option<Box<Piece>>,
@@ -610,10 +610,10 @@ impl Primary {
     }
 
     /// What was asked of somebody who is gone is asked of others.
-    pub(crate) fn give_up_pulls(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, osd: OsdId) {
-        let pulls = self.recovery.pulls.iter().filter(|(_, pull)| pull.from == osd);
+    pub(crate) fn give_up_pulls(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, copy: CopyId) {
+        let pulls = self.recovery.pulls.iter().filter(|(_, pull)| pull.from == copy);
         let pulls: Vec<(HObject, PieceAt)> = pulls.map(|(object, pull)| (object.clone(), pull.at.clone())).collect();
-        pulls.into_iter().for_each(|(object, at)| self.hear_pulled(core, ctx, osd, object, at, None));
+        pulls.into_iter().for_each(|(object, at)| self.hear_pulled(core, ctx, copy, object, at, None));
     }
 
     /// Work on an object that nobody has is put aside, until somebody has it or it is given up.
@@ -646,7 +646,7 @@ impl Primary {
     }
 
     /// A copy that is no member tells what it holds: it may have what is unfound. When the group is clean, it is removed.
-    pub(crate) fn hear_stray(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: OsdId, info: PeerInfo) {
+    pub(crate) fn hear_stray(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: CopyId, info: PeerInfo) {
         let own = core.peer_info();
         let same = crate::core::log_merge::common(&info.runs, &own.runs) == core.info.last_update;
         if same && info.missing == 0 && info.history.is_complete() && !core.missing.is_empty() {
@@ -664,18 +664,18 @@ impl Primary {
     }
 
     pub(crate) fn dismiss_strays(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
-        let interval = &core.history.interval;
-        let wanted: BTreeSet<OsdId> = interval.members().chain(interval.home()).collect();
-        for osd in std::mem::take(&mut self.members.strays).difference(&wanted) {
-            self.members.dismissed.insert(*osd);
-            core.tell(ctx, *osd, &Letter::Remove);
+        let Interval { acting, up, .. } = &core.history.interval;
+        let wanted: BTreeSet<CopyId> = core.copies(acting).chain(core.copies(up)).collect();
+        for copy in std::mem::take(&mut self.members.strays).difference(&wanted) {
+            self.members.dismissed.insert(*copy);
+            core.tell(ctx, *copy, &Letter::Remove);
         }
     }
 
     /// The session to a copy that was told to go broke: it may not have heard that.
-    pub(crate) fn dismiss_again(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, osd: OsdId) {
-        if self.is_clean(core) && self.members.dismissed.contains(&osd) {
-            core.tell(ctx, osd, &Letter::Remove);
+    pub(crate) fn dismiss_again(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, copy: CopyId) {
+        if self.is_clean(core) && self.members.dismissed.contains(&copy) {
+            core.tell(ctx, copy, &Letter::Remove);
         }
     }
 
@@ -684,7 +684,7 @@ impl Primary {
         &mut self,
         core: &mut Core,
         ctx: &mut Ctx<'_>,
-        from: OsdId,
+        from: CopyId,
         number: u64,
         time: Option<CopyTime>,
         lacking: Vec<HObject>,
@@ -737,18 +737,18 @@ impl Primary {
     }
 
     /// What was asked of a copy and not answered is asked again.
-    pub(crate) fn recovery_resend(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, osd: OsdId) {
+    pub(crate) fn recovery_resend(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, copy: CopyId) {
         let wish = |(object, pull): (&HObject, &Pull)| match pull.since {
             Some(_) => core.part_wish(object),
             None => Some(Letter::Pull(object.clone(), pull.at.clone())),
         };
-        let pulls = self.recovery.pulls.iter().filter(|(_, pull)| pull.from == osd);
+        let pulls = self.recovery.pulls.iter().filter(|(_, pull)| pull.from == copy);
         let wishes: Vec<Letter> = pulls.filter_map(wish).collect();
-        wishes.iter().for_each(|wish| core.tell(ctx, osd, wish));
-        self.rescan(core, ctx, osd);
-        self.resend(core, ctx, osd);
-        self.seek_again(core, ctx, osd);
-        self.reserve_again(core, ctx, osd);
+        wishes.iter().for_each(|wish| core.tell(ctx, copy, wish));
+        self.rescan(core, ctx, copy);
+        self.resend(core, ctx, copy);
+        self.seek_again(core, ctx, copy);
+        self.reserve_again(core, ctx, copy);
     }
 
     /// Returns true if all copies are complete and where they belong; or complete, and with guests among them for whom
@@ -756,7 +756,7 @@ impl Primary {
     pub(crate) fn is_clean(&self, core: &Core) -> bool {
         let interval = &core.history.interval;
         let home = interval.up == interval.acting || core.keeps_guests();
-        let enough = interval.members().count() as u64 >= u64::from(interval.size) || interval.primary < 0;
+        let enough = interval.members().count() as u64 >= u64::from(interval.size) || !is_osd(interval.primary);
         home && enough && self.is_recovered(core)
     }
 
@@ -813,12 +813,12 @@ enum Stepped {
 
 impl crate::primary::members::Members {
     /// A copy said that it does not have an object, whatever its log says.
-    fn does_not_have(&mut self, osd: OsdId, object: &HObject) {
-        self.sources.remove(&osd);
-        if let Some(objects) = self.finds.get_mut(&osd) {
+    fn does_not_have(&mut self, copy: CopyId, object: &HObject) {
+        self.sources.remove(&copy);
+        if let Some(objects) = self.finds.get_mut(&copy) {
             objects.remove(object);
         }
-        if let Some(member) = self.all.get_mut(&osd) {
+        if let Some(member) = self.all.get_mut(&copy) {
             member.missing.entry(object.clone()).or_insert(Lack::whole(EVersion::default()));
         }
     }

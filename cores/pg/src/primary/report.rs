@@ -4,7 +4,7 @@ use super::Primary;
 use super::members::{Member, named};
 use super::reserve::Move;
 use crate::core::Core;
-use types::{OsdId, PgState};
+use types::{CopyId, PgState};
 
 impl Primary {
     pub(crate) fn recovery_state(&self, core: &Core) -> PgState {
@@ -75,7 +75,8 @@ impl Primary {
             return why;
         }
         let interval = &core.history.interval;
-        let guests: Vec<OsdId> = interval.members().filter(|osd| !interval.up.contains(osd)).collect();
+        let home: Vec<CopyId> = core.copies(&interval.up).collect();
+        let guests: Vec<CopyId> = core.copies(&interval.acting).filter(|copy| !home.contains(copy)).collect();
         let (has, size) = (interval.members().count(), interval.size);
         if (has as u64) < u64::from(size) {
             return format!(

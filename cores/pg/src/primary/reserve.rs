@@ -30,7 +30,7 @@ use maps::{OptValue, flags, opts};
 use node::Mono;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use types::{Feature, HObject, OsdId, SnapId};
+use types::{CopyId, Feature, HObject, SnapId};
 
 /// A target that was full is asked again after this (`osd_recovery_retry_interval`, `osd_backfill_retry_interval`).
 const LATER: Duration = Duration::from_secs(30);
@@ -95,9 +95,9 @@ pub(crate) struct Reserve {
     pub(crate) what: Option<Move>,
     priority: u8,
     local: bool,
-    targets: BTreeMap<OsdId, Target>,
+    targets: BTreeMap<CopyId, Target>,
     /// Slots that are given back, by the number under which they were asked for.
-    returned: BTreeMap<OsdId, u64>,
+    returned: BTreeMap<CopyId, u64>,
     /// Some target was too full: until when nobody is asked.
     full_until: Option<Mono>,
     asked: u64,
@@ -121,8 +121,8 @@ impl Reserve {
     }
 
     /// All slots at targets go back.
-    fn give_back(&mut self) -> Vec<(OsdId, u64)> {
-        let back: Vec<(OsdId, u64)> = std::mem::take(&mut self.targets).into_iter().map(|(osd, t)| (osd, t.number)).collect();
+    fn give_back(&mut self) -> Vec<(CopyId, u64)> {
+        let back: Vec<(CopyId, u64)> = std::mem::take(&mut self.targets).into_iter().map(|(copy, t)| (copy, t.number)).collect();
         self.returned.extend(back.iter().copied());
         back
     }
@@ -139,8 +139,8 @@ impl Primary {
     }
 
     fn give_slots_back(&mut self, core: &Core, ctx: &mut Ctx<'_>) {
-        for (osd, number) in self.reserve.give_back() {
-            core.tell(ctx, osd, &Letter::Release(number));
+        for (copy, number) in self.reserve.give_back() {
+            core.tell(ctx, copy, &Letter::Release(number));
         }
     }
 
@@ -178,7 +178,7 @@ impl Primary {
         if !reserve.local {
             return Some("it waits for one of the slots of this OSD (osd_max_backfills)".into());
         }
-        let waits: Vec<OsdId> = reserve.targets.iter().filter(|(_, target)| !target.held).map(|(osd, _)| *osd).collect();
+        let waits: Vec<CopyId> = reserve.targets.iter().filter(|(_, target)| !target.held).map(|(copy, _)| *copy).collect();
         (!waits.is_empty()).then(|| format!("it waits for a slot of {} (osd_max_backfills)", named(&waits)))
     }
 
@@ -198,12 +198,12 @@ impl Primary {
     }
 
     /// Returns whom objects go to.
-    fn slot_targets(&self, what: Move) -> Vec<OsdId> {
+    fn slot_targets(&self, what: Move) -> Vec<CopyId> {
         let gets = |member: &Member| match what {
             Move::Recovery => !member.missing.is_empty() || member.backfill.is_none() && !member.pushed.is_empty(),
             Move::Backfill => member.backfill.is_some(),
         };
-        self.members.all.iter().filter(|(_, member)| member.activated && gets(member)).map(|(osd, _)| *osd).collect()
+        self.members.all.iter().filter(|(_, member)| member.activated && gets(member)).map(|(copy, _)| *copy).collect()
     }
 
     /// Returns how urgent it is.
@@ -249,29 +249,29 @@ impl Primary {
         let targets = if ctx.map.level.has(Feature::RecoverySlots) { self.slot_targets(what) } else { Vec::new() };
         let reserve = &mut self.reserve;
         let highest = reserve.targets.keys().next_back().copied();
-        if targets.iter().any(|osd| !reserve.targets.contains_key(osd) && highest.is_some_and(|highest| *osd < highest)) {
+        if targets.iter().any(|copy| !reserve.targets.contains_key(copy) && highest.is_some_and(|highest| *copy < highest)) {
             // One that comes before others joined them: all are asked anew, in their order.
             self.give_slots_back(core, ctx);
         }
         self.ask_targets(core, ctx, what, priority, &targets, fresh);
     }
 
-    fn ask_targets(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, what: Move, priority: u8, targets: &[OsdId], fresh: bool) {
+    fn ask_targets(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, what: Move, priority: u8, targets: &[CopyId], fresh: bool) {
         let reserve = &mut self.reserve;
         let mut letters = Vec::new();
         if fresh {
-            letters.extend(reserve.targets.iter().map(|(osd, target)| (*osd, target.number)));
+            letters.extend(reserve.targets.iter().map(|(copy, target)| (*copy, target.number)));
         }
         if reserve.targets.values().all(|target| target.held)
-            && let Some(next) = targets.iter().find(|osd| !reserve.targets.contains_key(osd))
+            && let Some(next) = targets.iter().find(|copy| !reserve.targets.contains_key(copy))
         {
             reserve.asked += 1;
             reserve.targets.insert(*next, Target { number: reserve.asked, held: false });
             reserve.returned.remove(next);
             letters.push((*next, reserve.asked));
         }
-        for (osd, number) in letters {
-            core.tell(ctx, osd, &Letter::Reserve(number, priority, what == Move::Backfill));
+        for (copy, number) in letters {
+            core.tell(ctx, copy, &Letter::Reserve(number, priority, what == Move::Backfill));
         }
     }
 
@@ -281,13 +281,13 @@ impl Primary {
     }
 
     /// Questions that a target did not answer are asked again.
-    pub(crate) fn reserve_again(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, osd: OsdId) {
+    pub(crate) fn reserve_again(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, copy: CopyId) {
         let reserve = &self.reserve;
         let (priority, backfill) = (reserve.priority, reserve.what == Some(Move::Backfill));
-        if let Some(target) = reserve.targets.get(&osd) {
-            core.tell(ctx, osd, &Letter::Reserve(target.number, priority, backfill));
-        } else if let Some(number) = reserve.returned.get(&osd) {
-            core.tell(ctx, osd, &Letter::Release(*number));
+        if let Some(target) = reserve.targets.get(&copy) {
+            core.tell(ctx, copy, &Letter::Reserve(target.number, priority, backfill));
+        } else if let Some(number) = reserve.returned.get(&copy) {
+            core.tell(ctx, copy, &Letter::Release(*number));
         }
     }
 
@@ -298,7 +298,7 @@ impl Primary {
     }
 
     /// A target answers.
-    pub(crate) fn hear_reserved(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: OsdId, number: u64, lends: Lends) {
+    pub(crate) fn hear_reserved(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: CopyId, number: u64, lends: Lends) {
         let reserve = &mut self.reserve;
         if lends == Lends::Free {
             if reserve.returned.get(&from) == Some(&number) {

@@ -11,7 +11,7 @@ use crate::primary::lanes::Job;
 use crate::recorder::OpKey;
 use crate::stats::Stats;
 use objectstore::{Hold, Refused};
-use types::{Feature, OsdId};
+use types::{CopyId, Feature};
 
 impl Primary {
     /// Carries out a logged change of the group that this OSD leads: here, and at all other copies.
@@ -81,7 +81,7 @@ impl Primary {
     }
 
     /// Gives a change that was just submitted here to the other copies, if there are any.
-    fn ship(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, op: OpKey, commit: Commit, encoded: Vec<(OsdId, Sealed)>) {
+    fn ship(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, op: OpKey, commit: Commit, encoded: Vec<(CopyId, Sealed)>) {
         let mut pending = Pending::of(commit);
         if !encoded.is_empty() {
             let (order, letters) = self.members.ship(&core.envelope(), op, encoded);

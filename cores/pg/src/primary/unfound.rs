@@ -41,7 +41,7 @@ use crate::stats::Stats;
 use node::Level;
 use objectstore::{ObjectChange, ObjectChanges, Refused, Unread};
 use std::collections::{BTreeMap, BTreeSet};
-use types::{EVersion, Feature, HObject, OsdId, SnapId, UTime};
+use types::{CopyId, EVersion, Feature, HObject, SnapId, UTime};
 
 /// Objects in one question.
 const QUESTION: usize = 256;
@@ -65,7 +65,7 @@ impl Heard {
 /// The search for objects that nobody has.
 #[derive(Default)]
 pub(crate) struct Search {
-    heard: BTreeMap<OsdId, Heard>,
+    heard: BTreeMap<CopyId, Heard>,
     /// Objects that nobody has who answered, and all have; with the version that is missed.
     unfound: BTreeMap<HObject, EVersion>,
     /// Somebody has not answered.
@@ -117,21 +117,22 @@ impl Primary {
     pub(crate) fn look_for_lost(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
         let lost = self.lost(core);
         let asks = ctx.map.level.has(Feature::UnfoundSearch);
-        let up = |osd: &OsdId| asks && *osd != ctx.whoami && ctx.map.is_up(*osd);
-        let askable: BTreeSet<OsdId> =
-            self.members.all.keys().chain(&self.members.strays).copied().filter(|osd| up(osd) && !lost.is_empty()).collect();
+        let me = core.me(ctx);
+        let up = |copy: &CopyId| asks && *copy != me && ctx.map.is_up(copy.osd);
+        let askable: BTreeSet<CopyId> =
+            self.members.all.keys().chain(&self.members.strays).copied().filter(|copy| up(copy) && !lost.is_empty()).collect();
         let search = &mut self.search;
-        search.heard.retain(|osd, _| askable.contains(osd));
+        search.heard.retain(|copy, _| askable.contains(copy));
         let mut questions = Vec::new();
-        for osd in &askable {
-            let heard = search.heard.entry(*osd).or_default();
+        for copy in &askable {
+            let heard = search.heard.entry(*copy).or_default();
             // What was brought, and is lost once more, is asked for anew.
             heard.told.retain(|object, _| lost.contains_key(object));
             if !heard.is_open() {
                 let fresh = lost.iter().filter(|(object, _)| !heard.told.contains_key(*object)).take(QUESTION);
                 let fresh: Vec<(HObject, EVersion)> = fresh.map(|(object, need)| (object.clone(), *need)).collect();
                 heard.asked = fresh.iter().cloned().collect();
-                questions.extend(heard.is_open().then_some((*osd, fresh)));
+                questions.extend(heard.is_open().then_some((*copy, fresh)));
             }
         }
         search.open = search.heard.values().any(Heard::is_open);
@@ -139,8 +140,8 @@ impl Primary {
         let unfound: BTreeMap<HObject, EVersion> = lost.into_iter().filter(|(object, _)| answered(object)).collect();
         let news: Vec<HObject> = unfound.keys().filter(|object| !search.unfound.contains_key(*object)).cloned().collect();
         search.unfound = unfound;
-        for (osd, fresh) in questions {
-            core.tell(ctx, osd, &Letter::Seek(fresh));
+        for (copy, fresh) in questions {
+            core.tell(ctx, copy, &Letter::Seek(fresh));
         }
         for object in news {
             core.log_line(ctx, Level::Warn, format!("{object} is unfound: no copy that can be reached has it"));
@@ -148,15 +149,15 @@ impl Primary {
     }
 
     /// A question that was not answered is asked again.
-    pub(crate) fn seek_again(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, osd: OsdId) {
-        if let Some(heard) = self.search.heard.get_mut(&osd).filter(|heard| heard.is_open()) {
+    pub(crate) fn seek_again(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, copy: CopyId) {
+        if let Some(heard) = self.search.heard.get_mut(&copy).filter(|heard| heard.is_open()) {
             heard.asked.clear();
             self.look_for_lost(core, ctx);
         }
     }
 
     /// A copy says what it holds of objects that it was asked for.
-    pub(crate) fn hear_sought(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: OsdId, sought: Vec<Sought>) {
+    pub(crate) fn hear_sought(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: CopyId, sought: Vec<Sought>) {
         let Some(heard) = self.search.heard.get_mut(&from) else { return };
         let asked = std::mem::take(&mut heard.asked);
         for Sought { object, version, has } in sought {
@@ -177,12 +178,12 @@ impl Primary {
     pub(crate) fn forget_who_is_down(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
         let members = &self.members;
         let givers = members.sources.keys().chain(members.finds.keys()).chain(&members.strays);
-        let down: BTreeSet<OsdId> = givers.copied().filter(|osd| !ctx.map.is_up(*osd)).collect();
-        for osd in down {
-            self.members.sources.remove(&osd);
-            self.members.finds.remove(&osd);
-            self.members.strays.remove(&osd);
-            self.give_up_pulls(core, ctx, osd);
+        let down: BTreeSet<CopyId> = givers.copied().filter(|copy| !ctx.map.is_up(copy.osd)).collect();
+        for copy in down {
+            self.members.sources.remove(&copy);
+            self.members.finds.remove(&copy);
+            self.members.strays.remove(&copy);
+            self.give_up_pulls(core, ctx, copy);
             self.due.recovery = true;
         }
     }
@@ -260,9 +261,9 @@ impl Primary {
             Some(need) => {
                 let own = stored.clone().filter(|info| info.version < *need && core.counts(info.version));
                 let version = own.as_ref().map_or(EVersion::default(), |info| info.version);
-                if let Some((osd, newer)) = self.newer_elsewhere(core, head, *need, version) {
+                if let Some((copy, newer)) = self.newer_elsewhere(core, head, *need, version) {
                     let text = format!(
-                        "pg {}: {} is not given up: osd.{osd} holds version {newer} of it, this OSD {version}; let osd.{osd} lead \
+                        "pg {}: {} is not given up: osd.{copy} holds version {newer} of it, this OSD {version}; let osd.{copy} lead \
                          the group (ceph osd primary-affinity) and try again",
                         core.id, job.head
                     );
@@ -277,8 +278,8 @@ impl Primary {
     }
 
     /// Returns who holds an older version of an object that is newer than `own`.
-    fn newer_elsewhere(&self, core: &Core, object: &HObject, need: EVersion, own: EVersion) -> Option<(OsdId, EVersion)> {
-        let held = self.search.heard.iter().filter_map(|(osd, heard)| Some((*osd, *heard.told.get(object)?)));
+    fn newer_elsewhere(&self, core: &Core, object: &HObject, need: EVersion, own: EVersion) -> Option<(CopyId, EVersion)> {
+        let held = self.search.heard.iter().filter_map(|(copy, heard)| Some((*copy, *heard.told.get(object)?)));
         held.filter(|(_, version)| *version > own && *version < need && core.counts(*version)).max_by_key(|(_, version)| *version)
     }
 
@@ -419,18 +420,19 @@ impl Primary {
         }
     }
 
-    fn who_may_have(&self, core: &Core, ctx: &Ctx<'_>) -> Vec<(OsdId, MaybeHas)> {
-        let mut all: BTreeMap<OsdId, MaybeHas> = BTreeMap::new();
-        let past = core.history.past.iter().flat_map(|interval| interval.acting.iter().copied()).filter(|osd| *osd >= 0);
-        for osd in past.chain(self.members.strays.iter().copied()).filter(|osd| *osd != ctx.whoami) {
-            let heard = self.search.heard.get(&osd);
+    fn who_may_have(&self, core: &Core, ctx: &Ctx<'_>) -> Vec<(CopyId, MaybeHas)> {
+        let mut all: BTreeMap<CopyId, MaybeHas> = BTreeMap::new();
+        let me = core.me(ctx);
+        let past = core.history.past.iter().flat_map(|interval| core.copies(&interval.acting));
+        for copy in past.chain(self.members.strays.iter().copied()).filter(|copy| *copy != me) {
+            let heard = self.search.heard.get(&copy);
             let how = match () {
-                () if !ctx.map.exists(osd) => MaybeHas::Gone,
-                () if !ctx.map.is_up(osd) => MaybeHas::Down,
+                () if !ctx.map.exists(copy.osd) => MaybeHas::Gone,
+                () if !ctx.map.is_up(copy.osd) => MaybeHas::Down,
                 () if heard.is_some_and(Heard::is_open) => MaybeHas::Asked,
                 () => MaybeHas::Answered,
             };
-            all.insert(osd, how);
+            all.insert(copy, how);
         }
         all.into_iter().collect()
     }

@@ -210,7 +210,7 @@ impl Replica {
             return;
         }
         self.lack(core, ctx, object);
-        let (primary, number) = (core.history.interval.primary, self.applied);
+        let (primary, number) = (core.primary(), self.applied);
         // The primary hears of it when the mark is durable.
         self.promise_newest(core, Promise { primary, number, body: None });
     }
@@ -266,7 +266,7 @@ impl Replica {
 
     /// Asks the primary which changes are durable at all members, unless it was just asked.
     fn ask_what_is_settled(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
-        let (now, version, primary) = (ctx.now.mono, core.info.last_update.version, core.history.interval.primary);
+        let (now, version, primary) = (ctx.now.mono, core.info.last_update.version, core.primary());
         self.aside.settled.get_or_insert_with(|| Settled::unknown(version));
         if self.aside.asked.is_some_and(|at| now.since(at) < AGAIN) {
             return;

@@ -8,7 +8,7 @@ use crate::scrub::entry::Ask;
 use crate::scrub::survey::{OmapLimit, Range, Survey};
 use node::{Level, Mono};
 use objectstore::{Hold, Unread};
-use types::{HObject, OsdId};
+use types::{CopyId, HObject};
 
 /// Most objects in one answer.
 const MOST: usize = 256;
@@ -16,7 +16,7 @@ const MOST: usize = 256;
 /// A question that is being answered.
 pub(crate) struct Inquiry {
     ask: Ask,
-    from: OsdId,
+    from: CopyId,
     survey: Survey,
     pub(crate) hold: Hold,
     fetching: bool,
@@ -31,7 +31,7 @@ impl Inquiry {
 
 impl Replica {
     /// Takes a question of the primary. It has one at a time: a new one takes the place of the last.
-    pub(crate) fn be_surveyed(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: OsdId, ask: Ask) {
+    pub(crate) fn be_surveyed(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: CopyId, ask: Ask) {
         let (start, end) = core.bounds(ctx);
         if ask.from < start || ask.to > end {
             let text = format!("osd.{from} asks for objects that are none of this group");

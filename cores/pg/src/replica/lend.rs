@@ -6,7 +6,7 @@ use crate::core::Core;
 use crate::letter::{Lends, Letter};
 use crate::primary::commit::used;
 use crate::primary::reserve::SlotWish;
-use types::OsdId;
+use types::CopyId;
 
 /// A slot that this copy lends to its primary, or waits for.
 #[derive(Clone, Copy, Debug)]
@@ -32,11 +32,19 @@ impl Replica {
         if !granted {
             self.lent = None;
         }
-        core.tell(ctx, core.history.interval.primary, &Letter::Reserved(number, lends));
+        core.tell(ctx, core.primary(), &Letter::Reserved(number, lends));
     }
 
     /// The primary asks for a slot of this OSD.
-    pub(crate) fn lend(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, primary: OsdId, number: u64, priority: u8, backfill: bool) {
+    pub(crate) fn lend(
+        &mut self,
+        core: &mut Core,
+        ctx: &mut Ctx<'_>,
+        primary: CopyId,
+        number: u64,
+        priority: u8,
+        backfill: bool,
+    ) {
         let ratio = if backfill { ctx.map.backfillfull_ratio } else { ctx.map.full_ratio };
         let full = ratio > 0.0 && used(ctx) >= f64::from(ratio);
         match &mut self.lent {
@@ -53,7 +61,7 @@ impl Replica {
     }
 
     /// The primary gives a slot of this OSD back.
-    pub(crate) fn take_back(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, primary: OsdId, number: u64) {
+    pub(crate) fn take_back(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, primary: CopyId, number: u64) {
         self.lent = self.lent.filter(|lent| lent.number > number);
         core.tell(ctx, primary, &Letter::Reserved(number, Lends::Free));
     }

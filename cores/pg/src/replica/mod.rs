@@ -22,7 +22,7 @@ use node::{Level, Mono};
 use objectstore::{Hold, Refused, Ticket, Unread};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use types::{EVersion, Feature, HObject, OsdId};
+use types::{CopyId, EVersion, Feature, HObject, is_osd};
 
 /// A store that has no room is asked again after this.
 const ROOM: Duration = Duration::from_millis(100);
@@ -39,7 +39,7 @@ enum Errand {
 /// What the primary is told when a transaction is durable.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Promise {
-    pub(crate) primary: OsdId,
+    pub(crate) primary: CopyId,
     /// Number of the body; 0 stands for the log itself.
     pub(crate) number: u64,
     /// Of a body: its times and size.
@@ -138,14 +138,14 @@ impl Replica {
 impl Replica {
     /// A copy that is not needed says that it is there: it may know what others lack, or may be removed.
     pub(crate) fn show_up(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
-        let primary = core.history.interval.primary;
-        if primary >= 0 && primary != ctx.whoami {
+        let primary = core.primary();
+        if is_osd(primary.osd) && primary != core.me(ctx) {
             self.volunteer(core, ctx);
         }
     }
 
     /// Takes a letter of the primary.
-    pub(crate) fn hear(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: OsdId, arrived: Mono, letter: Letter) {
+    pub(crate) fn hear(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: CopyId, arrived: Mono, letter: Letter) {
         match letter {
             Letter::Query | Letter::LogWish(_) => {
                 self.asked.push(letter);
@@ -179,7 +179,7 @@ impl Replica {
         if !core.is_drained() || self.merge.is_some() {
             return;
         }
-        let primary = core.history.interval.primary;
+        let primary = core.primary();
         for letter in std::mem::take(&mut self.asked) {
             match letter {
                 Letter::LogWish(after) => self.run_errand(core, ctx, Errand::Log(after)),
@@ -190,7 +190,7 @@ impl Replica {
     }
 
     /// The primary has decided what counts.
-    fn activate_replica(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, primary: OsdId, part: Box<LogPart>) {
+    fn activate_replica(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, primary: CopyId, part: Box<LogPart>) {
         if self.merge.is_some() {
             return;
         }
@@ -203,7 +203,7 @@ impl Replica {
             return self.promise_again(core, ctx, primary);
         }
         let known = part.anew || part.common <= core.info.last_update;
-        if !core.is_member(ctx.whoami) || !known || !part.is_whole() {
+        if !core.is_member(core.me(ctx)) || !known || !part.is_whole() {
             let text = format!("osd.{primary} sent a log that does not hold together, or is not for this copy: it is refused");
             return core.log_line(ctx, Level::Warn, text);
         }
@@ -230,7 +230,7 @@ impl Replica {
             }
             Merged::Done => {
                 self.activated = true;
-                let primary = core.history.interval.primary;
+                let primary = core.primary();
                 // Number 0: no body, but the log itself.
                 self.promise_newest(core, Promise { primary, number: 0, body: None });
             }
@@ -266,7 +266,7 @@ impl Replica {
         self.promise(core, ctx, promise.primary, promise.number, time);
     }
 
-    fn promise(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, primary: OsdId, number: u64, time: Option<CopyTime>) {
+    fn promise(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, primary: CopyId, number: u64, time: Option<CopyTime>) {
         if number == 0 {
             core.tell_activated(ctx, primary);
             // That is heeded once in an interval. What came to be missing since goes with a promise, of which there is none to make.
@@ -278,7 +278,7 @@ impl Replica {
     }
 
     /// Says that all bodies up to a number are durable here, and what is not here all the same.
-    fn acknowledge(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, primary: OsdId, number: u64, time: Option<CopyTime>) {
+    fn acknowledge(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, primary: CopyId, number: u64, time: Option<CopyTime>) {
         let lacking: Vec<HObject> = self.lacking.iter().cloned().collect();
         let level = ctx.map.level;
         let told = level.has(Feature::PromiseTimes);
@@ -294,7 +294,7 @@ impl Replica {
     }
 
     /// What the primary was told may be lost: it is told where this copy is.
-    pub(crate) fn promise_again(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, primary: OsdId) {
+    pub(crate) fn promise_again(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, primary: CopyId) {
         let durable = core.commits.is_empty();
         let (activated, applied, merging) = (self.activated, self.applied, self.merge.is_some());
         self.retells = activated && !durable;
@@ -309,7 +309,7 @@ impl Replica {
         }
     }
 
-    fn take_body(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, primary: OsdId, number: u64, arrived: Mono, body: Box<Body>) {
+    fn take_body(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, primary: CopyId, number: u64, arrived: Mono, body: Box<Body>) {
         let durable = core.commits.is_empty();
         if !self.activated {
             return;
@@ -338,7 +338,7 @@ impl Replica {
         self.apply_body(core, ctx, primary, number, arrived, body);
     }
 
-    fn apply_body(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, primary: OsdId, number: u64, arrived: Mono, body: Box<Body>) {
+    fn apply_body(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, primary: CopyId, number: u64, arrived: Mono, body: Box<Body>) {
         let (bytes, pushes) = (body.written(), body.progress.is_some());
         let Some(misfits) = self.look_at_bases(core, ctx, &body) else {
             return self.stall(ctx, number, arrived, body);
@@ -429,7 +429,7 @@ impl Replica {
 
     /// Carries out what waited, as far as it need not wait any longer.
     fn go_on_stalled(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
-        let primary = core.history.interval.primary;
+        let primary = core.primary();
         let now = ctx.now.mono;
         loop {
             if self.again > now || self.is_fetching() {
@@ -453,7 +453,7 @@ impl Replica {
     pub(crate) fn step(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
         self.answer_asked(core, ctx);
         if self.retells {
-            let primary = core.history.interval.primary;
+            let primary = core.primary();
             self.promise_again(core, ctx, primary);
         }
     }
@@ -482,7 +482,7 @@ impl Replica {
     }
 
     fn go_on_errand(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, hold: Hold, errand: Errand) {
-        let primary = core.history.interval.primary;
+        let primary = core.primary();
         match self.read_errand(core, ctx, hold, &errand) {
             Ok(answer) => {
                 ctx.store.release(hold);

@@ -16,7 +16,7 @@ use crate::info::ObjectInfo;
 use messages::scrub::{object, shard, snapset};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use types::{EVersion, HObject, OsdId, SnapId};
+use types::{CopyId, EVersion, HObject, SnapId};
 
 /// Bytes of a portion of a copy from another object.
 const FAR: u64 = 8 << 20;
@@ -24,7 +24,7 @@ const FAR: u64 = 8 << 20;
 /// One copy of an object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Copy<'a> {
-    pub(crate) osd: OsdId,
+    pub(crate) id: CopyId,
     pub(crate) primary: bool,
     /// What it holds; `None`: nothing.
     pub(crate) entry: Option<&'a Entry>,
@@ -43,11 +43,11 @@ pub(crate) struct Verdict {
     /// In what copies that could be read differ: bits of [`object`].
     pub(crate) errors: u64,
     /// Bits of [`shard`] of each copy.
-    pub(crate) shards: BTreeMap<OsdId, u64>,
+    pub(crate) shards: BTreeMap<CopyId, u64>,
     /// A copy that is right, if one is.
-    pub(crate) authority: Option<OsdId>,
+    pub(crate) authority: Option<CopyId>,
     /// Copies that are not, and why.
-    pub(crate) wrong: Vec<(OsdId, String)>,
+    pub(crate) wrong: Vec<(CopyId, String)>,
     /// It is not certain who is right: nothing is repaired.
     pub(crate) doubted: bool,
 }
@@ -64,8 +64,8 @@ impl Verdict {
     }
 
     /// Returns true if only a deep scrub can find what is wrong with this copy.
-    pub(crate) fn is_deep(&self, osd: OsdId) -> bool {
-        let errors = self.shards.get(&osd).copied().unwrap_or_default();
+    pub(crate) fn is_deep(&self, copy: CopyId) -> bool {
+        let errors = self.shards.get(&copy).copied().unwrap_or_default();
         errors & shard::DEEP != 0 || errors == 0 && self.errors & object::DEEP != 0
     }
 }
@@ -89,22 +89,22 @@ pub(crate) fn judge(copies: &[Copy<'_>], size: Option<u64>) -> Option<Verdict> {
     let authority = more.or(most);
     let unfit = most.is_some_and(|(_, entry)| !fits(entry, size));
     let doubted = more.is_some() || unfit;
-    let mut verdict = Verdict { authority: authority.map(|(osd, _)| osd), doubted, ..Verdict::default() };
+    let mut verdict = Verdict { authority: authority.map(|(copy, _)| copy), doubted, ..Verdict::default() };
     for copy in copies {
         let (errors, why) = match (copy.entry, authority) {
             (None, _) => (shard::MISSING, "missing".into()),
             (Some(entry), _) if entry.errors != 0 => (entry.errors, own_errors(entry.errors)),
-            (Some(entry), Some((osd, right))) => {
-                let (errors, of_object, why) = differences(entry, right, osd);
+            (Some(entry), Some((copy, right))) => {
+                let (errors, of_object, why) = differences(entry, right, copy);
                 verdict.errors |= of_object;
                 (errors, why)
             }
             // An entry without errors is a candidate itself.
             (Some(_), None) => (0, String::new()),
         };
-        verdict.shards.insert(copy.osd, errors);
+        verdict.shards.insert(copy.id, errors);
         if !why.is_empty() {
-            verdict.wrong.push((copy.osd, why));
+            verdict.wrong.push((copy.id, why));
         }
     }
     Some(verdict)
@@ -117,7 +117,7 @@ fn fits(entry: &Entry, size: Option<u64>) -> bool {
     sized && (info.omap || !entry.has_omap())
 }
 
-fn authority<'a>(copies: &[Copy<'a>], size: Option<u64>) -> Option<(OsdId, &'a Entry)> {
+fn authority<'a>(copies: &[Copy<'a>], size: Option<u64>) -> Option<(CopyId, &'a Entry)> {
     let whole = || copies.iter().filter_map(|copy| Some((copy, copy.whole()?)));
     let rank = |(copy, entry): &(&Copy<'a>, &'a Entry)| {
         let equal = whole().filter(|(_, other)| other.equals(entry));
@@ -128,24 +128,24 @@ fn authority<'a>(copies: &[Copy<'a>], size: Option<u64>) -> Option<(OsdId, &'a E
             entry.info().version,
             equal.clone().any(|(copy, _)| copy.primary),
             copy.primary,
-            Reverse(copy.osd),
+            Reverse(copy.id),
         )
     };
-    whole().max_by_key(rank).map(|(copy, entry)| (copy.osd, entry))
+    whole().max_by_key(rank).map(|(copy, entry)| (copy.id, entry))
 }
 
 /// Returns the copy that holds most, if that is of the same version as `entry` and far more. Far more is what has data, an omap or
 /// attributes where `entry` has none, or so much more data as programs before this one collected on the primary alone when they copied an
 /// object from another one. A copy that contradicts its record does not count.
-fn far_more<'a>(copies: &[Copy<'a>], entry: &Entry, size: Option<u64>) -> Option<(OsdId, &'a Entry)> {
+fn far_more<'a>(copies: &[Copy<'a>], entry: &Entry, size: Option<u64>) -> Option<(CopyId, &'a Entry)> {
     let data = |other: &Entry| entry.size == 0 && other.size > 0 || entry.size.saturating_add(FAR) <= other.size;
     let omap = |other: &Entry| entry.lacks_omap() && other.has_omap();
     let attrs = |other: &Entry| !entry.has_attrs() && other.has_attrs();
     let more = |other: &Entry| data(other) || omap(other) || attrs(other);
-    let others = copies.iter().filter_map(|copy| Some((copy.osd, copy.whole()?)));
+    let others = copies.iter().filter_map(|copy| Some((copy.id, copy.whole()?)));
     let same = others.filter(|(_, other)| other.record == entry.record && fits(other, size));
     same.filter(|(_, other)| more(other))
-        .max_by_key(|(osd, other)| (other.size, other.has_omap(), other.has_attrs(), Reverse(*osd)))
+        .max_by_key(|(copy, other)| (other.size, other.has_omap(), other.has_attrs(), Reverse(*copy)))
 }
 
 /// Bytes that a head's record gives a clone.
@@ -165,7 +165,7 @@ fn own_errors(errors: u64) -> String {
 }
 
 /// In what a copy differs from one that is right: bits of the copy, bits of the object, in words.
-fn differences(entry: &Entry, right: &Entry, from: OsdId) -> (u64, u64, String) {
+fn differences(entry: &Entry, right: &Entry, from: CopyId) -> (u64, u64, String) {
     let (mut errors, mut of_object, mut why) = (0, 0, Vec::new());
     let digest = |digest: Option<u32>| digest.map_or_else(|| "none".into(), |digest| format!("{digest:#x}"));
     if entry.data != right.data {
@@ -243,8 +243,8 @@ pub(crate) fn contradictions(entries: &[&Entry]) -> Vec<Contradiction> {
 }
 
 /// The version that clients see of what is right, and the record's own.
-pub(crate) fn versions(copies: &[Copy<'_>], authority: Option<OsdId>) -> (u64, EVersion) {
-    let right = copies.iter().find(|copy| Some(copy.osd) == authority).and_then(|copy| copy.entry);
+pub(crate) fn versions(copies: &[Copy<'_>], authority: Option<CopyId>) -> (u64, EVersion) {
+    let right = copies.iter().find(|copy| Some(copy.id) == authority).and_then(|copy| copy.entry);
     right.map_or((0, EVersion::default()), |entry| {
         let info = entry.info();
         (info.user_version, info.version)
@@ -257,7 +257,7 @@ mod tests {
     use crate::info::{CloneInfo, SnapSet};
     use bytes::Bytes;
     use kernels::SEED;
-    use types::{Intervals, Locator};
+    use types::{Intervals, Locator, OsdId};
 
     fn head() -> HObject {
         HObject::head(Bytes::from_static(b"o"), &Locator::pool(1))
@@ -282,8 +282,11 @@ mod tests {
 
     /// Copies on osd.0, which leads, osd.1 and so on.
     fn copies<'a>(entries: &'a [Option<Entry>]) -> Vec<Copy<'a>> {
-        let copy =
-            |(osd, entry): (usize, &'a Option<Entry>)| Copy { osd: osd as OsdId, primary: osd == 0, entry: entry.as_ref() };
+        let copy = |(at, entry): (usize, &'a Option<Entry>)| Copy {
+            id: CopyId::whole(at as OsdId),
+            primary: at == 0,
+            entry: entry.as_ref(),
+        };
         entries.iter().enumerate().map(copy).collect()
     }
 
@@ -292,7 +295,11 @@ mod tests {
     }
 
     fn wrong(verdict: &Verdict) -> Vec<OsdId> {
-        verdict.wrong.iter().map(|(osd, _)| *osd).collect()
+        verdict.wrong.iter().map(|(copy, _)| copy.osd).collect()
+    }
+
+    fn right(verdict: &Verdict) -> Option<OsdId> {
+        verdict.authority.map(|copy| copy.osd)
     }
 
     #[test]
@@ -311,34 +318,34 @@ mod tests {
             let verdict = judged(&all);
             assert_eq!(wrong(&verdict), [at as OsdId]);
             assert_eq!((verdict.errors, verdict.union()), (0, shard::READ_ERROR), "the others agree");
-            assert!(verdict.is_deep(at as OsdId) && verdict.authority.is_some_and(|osd| osd != at as OsdId));
+            assert!(verdict.is_deep(CopyId::whole(at as OsdId)) && right(&verdict).is_some_and(|osd| osd != at as OsdId));
         }
         let verdict = judged(&[Some(rotten(shard::READ_ERROR)), Some(rotten(shard::READ_ERROR)), Some(entry(7, 1))]);
-        assert_eq!((verdict.authority, wrong(&verdict)), (Some(2), vec![0, 1]), "one that can be read beats two that cannot");
+        assert_eq!((right(&verdict), wrong(&verdict)), (Some(2), vec![0, 1]), "one that can be read beats two that cannot");
     }
 
     #[test]
     fn nobody_is_right_if_nobody_can_be_read() {
         let verdict = judged(&[Some(rotten(shard::READ_ERROR)), Some(rotten(shard::INFO_CORRUPTED))]);
-        assert_eq!((verdict.authority, wrong(&verdict)), (None, vec![0, 1]));
+        assert_eq!((right(&verdict), wrong(&verdict)), (None, vec![0, 1]));
         let verdict = judged(&[Some(rotten(shard::READ_ERROR)), None]);
-        assert_eq!((verdict.authority, verdict.missing()), (None, 1));
+        assert_eq!((right(&verdict), verdict.missing()), (None, 1));
     }
 
     #[test]
     fn most_copies_are_right_and_with_as_many_the_newer_or_the_primary_is() {
         let verdict = judged(&[Some(entry(7, 9)), Some(entry(7, 1)), Some(entry(7, 1))]);
         assert_eq!((wrong(&verdict), verdict.errors), (vec![0], object::DATA_DIGEST_MISMATCH));
-        assert_eq!(verdict.shards[&0], shard::DATA_DIGEST_MISMATCH_INFO);
-        assert_eq!(verdict.shards[&1], 0);
+        assert_eq!(verdict.shards[&CopyId::whole(0)], shard::DATA_DIGEST_MISMATCH_INFO);
+        assert_eq!(verdict.shards[&CopyId::whole(1)], 0);
         assert!(verdict.wrong[0].1.contains("data_digest 0x9 != data_digest 0x1 from shard 1"), "{:?}", verdict.wrong);
         let verdict = judged(&[Some(entry(7, 9)), Some(entry(7, 1))]);
-        assert_eq!((verdict.authority, wrong(&verdict)), (Some(0), vec![1]));
+        assert_eq!((right(&verdict), wrong(&verdict)), (Some(0), vec![1]));
         let verdict = judged(&[Some(entry(6, 9)), Some(entry(7, 1))]);
-        assert_eq!((verdict.authority, wrong(&verdict)), (Some(1), vec![0]));
+        assert_eq!((right(&verdict), wrong(&verdict)), (Some(1), vec![0]));
         assert_eq!(verdict.errors, object::DATA_DIGEST_MISMATCH | object::INFO_INCONSISTENCY);
         let verdict = judged(&[Some(entry(7, 9)), Some(entry(7, 1)), Some(entry(7, 2))]);
-        assert_eq!((verdict.authority, wrong(&verdict)), (Some(0), vec![1, 2]), "all differ");
+        assert_eq!((right(&verdict), wrong(&verdict)), (Some(0), vec![1, 2]), "all differ");
     }
 
     #[test]
@@ -350,15 +357,15 @@ mod tests {
                 all[at] = sized(whole, 2);
                 let verdict = judged(&all);
                 assert!(verdict.doubted, "{whole} bytes on osd.{at}, {short} elsewhere");
-                assert_eq!((verdict.authority, wrong(&verdict).len()), (Some(at as OsdId), 2), "shown beside what holds most");
+                assert_eq!((right(&verdict), wrong(&verdict).len()), (Some(at as OsdId), 2), "shown beside what holds most");
             }
         }
         // A little more, or an older version, is no doubt.
         let verdict = judged(&[sized(11, 2), sized(10, 1), sized(10, 1)]);
-        assert_eq!((verdict.authority, verdict.doubted), (Some(1), false));
+        assert_eq!((right(&verdict), verdict.doubted), (Some(1), false));
         let older = Some(Entry { size: 16 << 20, ..entry(6, 2) });
         let verdict = judged(&[older, sized(0, 1), sized(0, 1)]);
-        assert_eq!((verdict.authority, verdict.doubted), (Some(1), false));
+        assert_eq!((right(&verdict), verdict.doubted), (Some(1), false));
         // Most hold it: those that do not are wrong.
         assert_eq!(wrong(&judged(&[sized(0, 1), sized(16 << 20, 2), sized(16 << 20, 2)])), [0]);
     }
@@ -377,7 +384,7 @@ mod tests {
                 all[at] = recorded(&info, 0, omap, attrs);
                 let verdict = judged(&all);
                 assert!(verdict.doubted, "omap {omap}, attributes {attrs} on osd.{at}");
-                assert_eq!((verdict.authority, wrong(&verdict).len()), (Some(at as OsdId), 2));
+                assert_eq!((right(&verdict), wrong(&verdict).len()), (Some(at as OsdId), 2));
                 // Most have it: the one that has not is wrong, and is mended.
                 let mut all = [recorded(&info, 0, omap, attrs), recorded(&info, 0, omap, attrs), recorded(&info, 0, omap, attrs)];
                 all[at] = recorded(&info, 0, SEED, SEED);
@@ -402,7 +409,7 @@ mod tests {
                 let mut all = [bad(), bad(), bad()];
                 all[at] = recorded(&info, recorded_size, SEED, 1);
                 let verdict = judged(&all);
-                assert_eq!((verdict.authority, verdict.doubted), (Some(at as OsdId), false), "{recorded_size}, {wrong_size}");
+                assert_eq!((right(&verdict), verdict.doubted), (Some(at as OsdId), false), "{recorded_size}, {wrong_size}");
                 assert_eq!(wrong(&verdict).len(), 2);
                 let told = shard::SIZE_MISMATCH_INFO | shard::OBJ_SIZE_INFO_MISMATCH;
                 assert_eq!(verdict.union() & told, told);
@@ -411,7 +418,7 @@ mod tests {
         // No omap by the record: who has one is wrong.
         let info = sized(0);
         let verdict = judged(&[recorded(&info, 0, 5, 1), recorded(&info, 0, 5, 1), recorded(&info, 0, SEED, 1)]);
-        assert_eq!((verdict.authority, wrong(&verdict), verdict.doubted), (Some(2), vec![0, 1], false));
+        assert_eq!((right(&verdict), wrong(&verdict), verdict.doubted), (Some(2), vec![0, 1], false));
         // Nobody fits: nobody is taken for right.
         let info = sized(9);
         let verdict = judged(&[recorded(&info, 8, SEED, 1), recorded(&info, 7, SEED, 1)]);
@@ -420,17 +427,17 @@ mod tests {
         let bare = ObjectInfo { version: EVersion::new(3, 7), ..ObjectInfo::default() };
         let all = [recorded(&bare, 0, SEED, 1), recorded(&bare, 0, SEED, 1), recorded(&bare, 10, SEED, 1)];
         let verdict = judge(&copies(&all), Some(10)).expect("something is wrong");
-        assert_eq!((verdict.authority, verdict.doubted, wrong(&verdict)), (Some(2), false, vec![0, 1]));
+        assert_eq!((right(&verdict), verdict.doubted, wrong(&verdict)), (Some(2), false, vec![0, 1]));
         let verdict = judge(&copies(&all), Some(0)).expect("something is wrong");
-        assert_eq!((verdict.authority, verdict.doubted, wrong(&verdict)), (Some(0), false, vec![2]));
+        assert_eq!((right(&verdict), verdict.doubted, wrong(&verdict)), (Some(0), false, vec![2]));
         assert!(judged(&all).doubted, "without a head nobody knows");
     }
 
     #[test]
     fn an_object_that_some_copy_has_exists() {
         let verdict = judged(&[None, Some(entry(7, 1)), None]);
-        assert_eq!((verdict.authority, wrong(&verdict), verdict.missing()), (Some(1), vec![0, 2], 2));
-        assert!(!verdict.is_deep(0), "a light scrub finds that, too");
+        assert_eq!((right(&verdict), wrong(&verdict), verdict.missing()), (Some(1), vec![0, 2], 2));
+        assert!(!verdict.is_deep(CopyId::whole(0)), "a light scrub finds that, too");
     }
 
     /// What release 16.2.15 says of objects that were spoilt on one of three OSDs in the same ways is the same, but that it blames no copy
@@ -462,7 +469,7 @@ mod tests {
         ];
         for (one, other, of_object, of_shard) in cases {
             let verdict = judged(&[Some(one), Some(other)]);
-            assert_eq!((verdict.errors, verdict.shards[&1], wrong(&verdict)), (of_object, of_shard, vec![1]));
+            assert_eq!((verdict.errors, verdict.shards[&CopyId::whole(1)], wrong(&verdict)), (of_object, of_shard, vec![1]));
         }
     }
 

@@ -45,8 +45,10 @@ impl Findings {
         if self.objects.len() >= MOST && !self.objects.contains_key(object) {
             return;
         }
-        let shards: BTreeMap<At, Shard> =
-            copies.iter().map(|copy| (At::whole(copy.osd), describe(object, copy, verdict))).collect();
+        let shards: BTreeMap<At, Shard> = copies
+            .iter()
+            .map(|copy| (At { osd: copy.id.osd, shard: copy.id.shard.0 }, describe(object, copy, verdict)))
+            .collect();
         let value = InconsistentObject {
             errors: verdict.errors,
             object: Name::from(object),
@@ -54,7 +56,7 @@ impl Findings {
             shards,
             union: verdict.union(),
         };
-        let deep = verdict.wrong.iter().all(|(osd, _)| verdict.is_deep(*osd));
+        let deep = verdict.wrong.iter().all(|(copy, _)| verdict.is_deep(*copy));
         self.objects.insert(object.clone(), Found { value, deep });
     }
 
@@ -99,7 +101,7 @@ fn page<'a>(all: impl Iterator<Item = (&'a HObject, &'a dyn Encode)> + Clone, af
 
 /// A copy as clients are shown it.
 fn describe(object: &HObject, copy: &Copy<'_>, verdict: &Verdict) -> Shard {
-    let errors = verdict.shards.get(&copy.osd).copied().unwrap_or_default();
+    let errors = verdict.shards.get(&copy.id).copied().unwrap_or_default();
     let Some(entry) = copy.entry else { return Shard { errors, primary: copy.primary, ..Shard::default() } };
     Shard {
         errors,
@@ -108,7 +110,7 @@ fn describe(object: &HObject, copy: &Copy<'_>, verdict: &Verdict) -> Shard {
         size: entry.size,
         omap_digest: entry.omap,
         data_digest: entry.data,
-        selected: verdict.authority == Some(copy.osd),
+        selected: verdict.authority == Some(copy.id),
     }
 }
 
@@ -152,7 +154,7 @@ mod tests {
     use super::*;
     use crate::scrub::compare::judge;
     use denc::Decode;
-    use types::Locator;
+    use types::{CopyId, Locator};
 
     fn object(name: &'static str) -> HObject {
         HObject::head(Bytes::from_static(name.as_bytes()), &Locator::pool(1))
@@ -164,9 +166,9 @@ mod tests {
             let right = Entry { object: object(name), record: crate::info::ObjectInfo::default().encode(), ..Entry::default() };
             let wrong = Entry { errors, ..right.clone() };
             let copies = [
-                Copy { osd: 0, primary: true, entry: Some(&right) },
-                Copy { osd: 1, primary: false, entry: Some(&wrong) },
-                Copy { osd: 2, primary: false, entry: None },
+                Copy { id: CopyId::whole(0), primary: true, entry: Some(&right) },
+                Copy { id: CopyId::whole(1), primary: false, entry: Some(&wrong) },
+                Copy { id: CopyId::whole(2), primary: false, entry: None },
             ];
             findings.add(&object(name), &copies, &judge(&copies, None).expect("wrong"));
         }
@@ -204,7 +206,10 @@ mod tests {
         let mut deep = Findings::default();
         let right = Entry { object: object("a"), ..Entry::default() };
         let wrong = Entry { errors: shard::READ_ERROR, ..right.clone() };
-        let copies = [Copy { osd: 0, primary: true, entry: Some(&right) }, Copy { osd: 1, primary: false, entry: Some(&wrong) }];
+        let copies = [
+            Copy { id: CopyId::whole(0), primary: true, entry: Some(&right) },
+            Copy { id: CopyId::whole(1), primary: false, entry: Some(&wrong) },
+        ];
         deep.add(&object("a"), &copies, &judge(&copies, None).expect("wrong"));
         assert_eq!(Findings::begin(Some(&deep), false).len(), 1);
         assert_eq!(Findings::begin(Some(&deep), true).len(), 0);

@@ -4,7 +4,7 @@ use super::compare::Copy;
 use super::entry::{Answer, Ask, Entry};
 use node::Mono;
 use std::collections::{BTreeMap, BTreeSet};
-use types::{HObject, OsdId};
+use types::{CopyId, HObject};
 
 /// Entries of one copy for one range at most: more than that is no answer to a question of ours.
 const MOST: usize = 1 << 16;
@@ -25,7 +25,7 @@ pub(crate) struct Gathering {
     ask: Ask,
     /// Time when those who are silent are asked again.
     pub(crate) again: Mono,
-    others: BTreeMap<OsdId, Other>,
+    others: BTreeMap<CopyId, Other>,
 }
 
 /// One object: what each copy has of it.
@@ -33,9 +33,9 @@ pub(crate) type Row<'a> = (&'a HObject, Vec<Copy<'a>>);
 
 impl Gathering {
     /// A question to `whom`, who are asked again at a time.
-    pub(crate) fn new(ask: Ask, whom: impl Iterator<Item = OsdId>, again: Mono) -> Self {
+    pub(crate) fn new(ask: Ask, whom: impl Iterator<Item = CopyId>, again: Mono) -> Self {
         let other = Other { from: ask.from.clone(), done: false, unreadable: false, found: Vec::new() };
-        Self { others: whom.map(|osd| (osd, other.clone())).collect(), ask, again }
+        Self { others: whom.map(|copy| (copy, other.clone())).collect(), ask, again }
     }
 
     /// Returns true if all have said everything.
@@ -44,23 +44,23 @@ impl Gathering {
     }
 
     /// Returns what is to be asked of a copy now, if something is.
-    pub(crate) fn question(&self, osd: OsdId) -> Option<Ask> {
-        let other = self.others.get(&osd).filter(|other| !other.done)?;
+    pub(crate) fn question(&self, copy: CopyId) -> Option<Ask> {
+        let other = self.others.get(&copy).filter(|other| !other.done)?;
         Some(Ask { from: other.from.clone(), ..self.ask.clone() })
     }
 
     /// Those who have not said everything.
-    pub(crate) fn silent(&self) -> impl Iterator<Item = OsdId> + '_ {
-        self.others.iter().filter(|(_, other)| !other.done).map(|(osd, _)| *osd)
+    pub(crate) fn silent(&self) -> impl Iterator<Item = CopyId> + '_ {
+        self.others.iter().filter(|(_, other)| !other.done).map(|(copy, _)| *copy)
     }
 
     /// Copies whose list of objects cannot be read.
-    pub(crate) fn unreadable(&self) -> impl Iterator<Item = OsdId> + '_ {
-        self.others.iter().filter(|(_, other)| other.unreadable).map(|(osd, _)| *osd)
+    pub(crate) fn unreadable(&self) -> impl Iterator<Item = CopyId> + '_ {
+        self.others.iter().filter(|(_, other)| other.unreadable).map(|(copy, _)| *copy)
     }
 
     /// Takes an answer. False if it answers nothing that was asked.
-    pub(crate) fn hear(&mut self, from: OsdId, answer: Answer) -> bool {
+    pub(crate) fn hear(&mut self, from: CopyId, answer: Answer) -> bool {
         let Some(other) = self.others.get_mut(&from).filter(|other| !other.done && answer.serial == self.ask.serial) else {
             return false;
         };
@@ -77,16 +77,16 @@ impl Gathering {
     }
 
     /// All objects of the range, and what each copy that tells all has of them. `skips` says of which copy nothing is expected.
-    pub(crate) fn rows<'a>(&'a self, whoami: OsdId, own: &'a [Entry], skips: impl Fn(OsdId, &HObject) -> bool) -> Vec<Row<'a>> {
+    pub(crate) fn rows<'a>(&'a self, me: CopyId, own: &'a [Entry], skips: impl Fn(CopyId, &HObject) -> bool) -> Vec<Row<'a>> {
         let others = self.others.iter().filter(|(_, other)| other.done && !other.unreadable);
-        let lists: Vec<(OsdId, &[Entry])> =
-            std::iter::once((whoami, own)).chain(others.map(|(osd, other)| (*osd, &other.found[..]))).collect();
+        let lists: Vec<(CopyId, &[Entry])> =
+            std::iter::once((me, own)).chain(others.map(|(copy, other)| (*copy, &other.found[..]))).collect();
         let names: BTreeSet<&HObject> = lists.iter().flat_map(|(_, list)| list.iter().map(|entry| &entry.object)).collect();
         let entry =
             |list: &'a [Entry], name: &HObject| list.binary_search_by(|entry| entry.object.cmp(name)).ok().map(|at| &list[at]);
         let row = |name: &'a HObject| {
-            let there = lists.iter().filter(|(osd, _)| !skips(*osd, name));
-            (name, there.map(|(osd, list)| Copy { osd: *osd, primary: *osd == whoami, entry: entry(list, name) }).collect())
+            let there = lists.iter().filter(|(copy, _)| !skips(*copy, name));
+            (name, there.map(|(copy, list)| Copy { id: *copy, primary: *copy == me, entry: entry(list, name) }).collect())
         };
         names.into_iter().map(row).collect()
     }
@@ -104,9 +104,13 @@ mod tests {
         Entry { object, size, ..Entry::default() }
     }
 
+    fn copy(osd: i32) -> CopyId {
+        CopyId::whole(osd)
+    }
+
     fn gathering() -> Gathering {
         let (from, to) = (HObject::start_of_hash(1, 0), HObject::start_of_hash(1, 1 << 31));
-        Gathering::new(Ask { serial: 5, from, to, ..Ask::default() }, [1, 2].into_iter(), Mono::NEVER)
+        Gathering::new(Ask { serial: 5, from, to, ..Ask::default() }, [copy(1), copy(2)].into_iter(), Mono::NEVER)
     }
 
     fn answer(found: Vec<Entry>, upto: Option<HObject>) -> Answer {
@@ -118,32 +122,32 @@ mod tests {
     fn answers_come_in_parts_and_twice() {
         let mut g = gathering();
         let first = answer(vec![entry("a", 1)], Some(entry("b", 1).object));
-        assert!(g.hear(1, first.clone()));
-        assert!(!g.hear(1, first), "it came twice");
-        assert_eq!(g.question(1).map(|ask| ask.from), Some(entry("b", 1).object));
-        assert!(!g.hear(3, answer(vec![], None)), "nobody asked osd.3");
-        assert!(!g.hear(1, Answer { serial: 4, ..answer(vec![], None) }), "of another question");
-        assert!(g.hear(1, answer(vec![entry("b", 1)], None)) && !g.is_complete());
-        assert!(g.question(1).is_none());
-        assert_eq!(g.silent().collect::<Vec<_>>(), [2]);
-        assert!(g.hear(2, answer(vec![entry("b", 2)], None)) && g.is_complete());
+        assert!(g.hear(copy(1), first.clone()));
+        assert!(!g.hear(copy(1), first), "it came twice");
+        assert_eq!(g.question(copy(1)).map(|ask| ask.from), Some(entry("b", 1).object));
+        assert!(!g.hear(copy(3), answer(vec![], None)), "nobody asked osd.3");
+        assert!(!g.hear(copy(1), Answer { serial: 4, ..answer(vec![], None) }), "of another question");
+        assert!(g.hear(copy(1), answer(vec![entry("b", 1)], None)) && !g.is_complete());
+        assert!(g.question(copy(1)).is_none());
+        assert_eq!(g.silent().collect::<Vec<_>>(), [copy(2)]);
+        assert!(g.hear(copy(2), answer(vec![entry("b", 2)], None)) && g.is_complete());
         let own = [entry("a", 1), entry("b", 1)];
-        let rows = g.rows(0, &own, |_, _| false);
+        let rows = g.rows(copy(0), &own, |_, _| false);
         assert_eq!(rows.len(), 2);
         assert!(rows.iter().all(|(_, copies)| copies.len() == 3 && !agree(copies)));
-        let rows = g.rows(0, &own, |osd, _| osd == 2);
+        let rows = g.rows(copy(0), &own, |of, _| of == copy(2));
         assert!(rows.iter().all(|(_, copies)| copies.len() == 2 && agree(copies)));
     }
 
     #[test]
     fn an_answer_that_does_not_get_on_or_leaves_the_range_counts_for_nothing() {
         let mut g = gathering();
-        assert!(!g.hear(1, answer(vec![], Some(HObject::start_of_hash(1, 0)))));
-        assert!(!g.hear(1, answer(vec![], Some(HObject::start_of_hash(2, 0)))));
+        assert!(!g.hear(copy(1), answer(vec![], Some(HObject::start_of_hash(1, 0)))));
+        assert!(!g.hear(copy(1), answer(vec![], Some(HObject::start_of_hash(2, 0)))));
         let behind = Entry { object: HObject::start_of_hash(0, 0).at(SnapId::HEAD), ..Entry::default() };
-        assert!(!g.hear(1, answer(vec![behind], None)));
-        assert!(g.hear(1, Answer { unreadable: true, ..answer(vec![], None) }));
-        assert_eq!(g.unreadable().collect::<Vec<_>>(), [1]);
-        assert_eq!(g.rows(0, &[entry("a", 1)], |_, _| false)[0].1.len(), 1);
+        assert!(!g.hear(copy(1), answer(vec![behind], None)));
+        assert!(g.hear(copy(1), Answer { unreadable: true, ..answer(vec![], None) }));
+        assert_eq!(g.unreadable().collect::<Vec<_>>(), [copy(1)]);
+        assert_eq!(g.rows(copy(0), &[entry("a", 1)], |_, _| false)[0].1.len(), 1);
     }
 }

@@ -206,7 +206,7 @@ impl Bench {
                 // Only whole OSDs bring two groups together.
                 Effect::Unite | Effect::United { .. } | Effect::Ready => {}
                 Effect::StoreStopped => panic!("the store stopped"),
-                Effect::Tell { to, letter } if self.whoami >= 0 => self.letters.push_back((to, letter)),
+                Effect::Tell { to, letter } if self.whoami >= 0 => self.letters.push_back((to.osd, letter)),
                 Effect::WantUpThru(_) if self.whoami >= 0 => self.wants_up_thru = true,
                 Effect::WantActing(acting) if self.whoami >= 0 => self.wants_acting = Some(acting),
                 Effect::WantLease if self.whoami >= 0 => {}

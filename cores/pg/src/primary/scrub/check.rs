@@ -13,7 +13,7 @@ use crate::scrub::gather::Gathering;
 use crate::scrub::survey::{OmapLimit, Range, Survey};
 use messages::scrub::{shard, snapset};
 use objectstore::Unread;
-use types::{HObject, OsdId, SnapId};
+use types::{CopyId, HObject, SnapId};
 
 /// Returns what a head's copies hold, if it is certain who is right.
 fn certain<'a>(copies: &[Copy<'a>]) -> Option<&'a Entry> {
@@ -21,9 +21,9 @@ fn certain<'a>(copies: &[Copy<'a>]) -> Option<&'a Entry> {
     let right = match &verdict {
         Some(verdict) if verdict.doubted => return None,
         Some(verdict) => verdict.authority?,
-        None => copies.first()?.osd,
+        None => copies.first()?.id,
     };
-    copies.iter().find(|copy| copy.osd == right)?.entry
+    copies.iter().find(|copy| copy.id == right)?.entry
 }
 
 /// One object, head and clones, that all copies look at.
@@ -71,7 +71,7 @@ impl Primary {
     }
 
     /// A copy says what it holds of the suspect.
-    pub(crate) fn hear_checked(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: OsdId, answer: Answer) {
+    pub(crate) fn hear_checked(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: CopyId, answer: Answer) {
         let check = self.jobs.values_mut().find_map(|job| match &mut job.work {
             Work::Check(check) => Some((job.hold, check)),
             _ => None,
@@ -111,7 +111,7 @@ impl Primary {
         let Work::Check(check) = &job.work else { return };
         let Check { survey, gathering: Some(gathering) } = &**check else { return };
         let Some(mut scrub) = self.scrub.take() else { return };
-        let whoami = ctx.whoami;
+        let me = core.me(ctx);
         for (object, damage) in &survey.damage {
             core.report_damage(ctx, &core.object(object.clone()), damage);
         }
@@ -120,17 +120,17 @@ impl Primary {
         // What is not in a list that cannot be read may be there all the same.
         let rows = match survey.unreadable {
             true => Vec::new(),
-            false => gathering.rows(whoami, &survey.found, |osd, object| self.is_awaited(whoami, osd, object)),
+            false => gathering.rows(me, &survey.found, |copy, object| self.is_awaited(me, copy, object)),
         };
         let mut right: Vec<&Entry> = Vec::new();
         let head = rows.iter().find(|(object, _)| object.is_head()).and_then(|(_, copies)| certain(copies));
         for (object, copies) in &rows {
             let size = head.filter(|_| !object.is_head()).and_then(|head| recorded_size(head, object.snap));
             let verdict = judge(copies, size);
-            let counts = |copy: &&Copy<'_>| verdict.as_ref().is_none_or(|v| v.authority.is_none_or(|osd| osd == copy.osd));
+            let counts = |copy: &&Copy<'_>| verdict.as_ref().is_none_or(|v| v.authority.is_none_or(|right| right == copy.id));
             right.extend(copies.iter().filter(counts).find_map(|copy| copy.entry));
             #[cfg(feature = "sim")]
-            let verdict = self.misjudge(core, whoami, copies, verdict);
+            let verdict = self.misjudge(core, me, copies, verdict);
             if let Some(verdict) = verdict {
                 self.pronounce(core, ctx, &mut scrub, object, copies, &verdict);
             }
@@ -152,10 +152,10 @@ impl Primary {
         verdict: &Verdict,
     ) {
         let mut say = |text: String| ctx.out.push(Effect::ClusterLog { level: ClusterLevel::Error, text });
-        for (osd, why) in &verdict.wrong {
-            let missing = verdict.shards.get(osd).is_some_and(|errors| errors & shard::MISSING != 0);
+        for (copy, why) in &verdict.wrong {
+            let missing = verdict.shards.get(copy).is_some_and(|errors| errors & shard::MISSING != 0);
             let soid = if missing { "" } else { "soid " };
-            say(format!("{} shard {osd} {soid}{object} : {why}", core.id));
+            say(format!("{} shard {copy} {soid}{object} : {why}", core.id));
         }
         if verdict.doubted {
             say(format!(
@@ -170,10 +170,10 @@ impl Primary {
         scrub.tally.inconsistent += usize::from(verdict.wrong.len() > verdict.missing());
         let mended = if scrub.repair { self.mend_wrong(core, ctx, object, verdict) } else { Vec::new() };
         scrub.tally.fixed += mended.len();
-        let left: Vec<OsdId> = verdict.wrong.iter().map(|(osd, _)| *osd).filter(|osd| !mended.contains(osd)).collect();
-        for osd in &left {
+        let left: Vec<CopyId> = verdict.wrong.iter().map(|(copy, _)| *copy).filter(|copy| !mended.contains(copy)).collect();
+        for copy in &left {
             let Tally { shallow, deep, .. } = &mut scrub.tally;
-            *(if verdict.is_deep(*osd) { deep } else { shallow }) += 1;
+            *(if verdict.is_deep(*copy) { deep } else { shallow }) += 1;
         }
         if !left.is_empty() {
             scrub.findings.add(object, copies, verdict);
@@ -181,24 +181,24 @@ impl Primary {
     }
 
     /// Has copies that are wrong brought again from one that is right. Gives those.
-    fn mend_wrong(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, object: &HObject, verdict: &Verdict) -> Vec<OsdId> {
+    fn mend_wrong(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, object: &HObject, verdict: &Verdict) -> Vec<CopyId> {
         let mut mended = Vec::new();
         if verdict.authority.is_none() || verdict.doubted {
             return mended;
         }
-        let whoami = ctx.whoami;
-        for (osd, _) in verdict.wrong.iter().filter(|(osd, _)| *osd != whoami) {
-            let Some(member) = self.members.all.get_mut(osd) else { continue };
+        let me = core.me(ctx);
+        for (copy, _) in verdict.wrong.iter().filter(|(copy, _)| *copy != me) {
+            let Some(member) = self.members.all.get_mut(copy) else { continue };
             member.missing.insert(object.clone(), Lack::whole(core.info.last_update));
-            core.tell(ctx, *osd, &Letter::Spoilt(vec![object.clone()]));
+            core.tell(ctx, *copy, &Letter::Spoilt(vec![object.clone()]));
             core.repaired += 1;
-            mended.push(*osd);
+            mended.push(*copy);
         }
-        let own = verdict.wrong.iter().any(|(osd, _)| *osd == whoami);
+        let own = verdict.wrong.iter().any(|(copy, _)| *copy == me);
         // Those that are wrong are no holders any more.
         if own && !self.holders(core, object).is_empty() {
             self.mend(core, ctx, object.clone());
-            mended.push(whoami);
+            mended.push(me);
         }
         self.due.recovery = true;
         mended
@@ -217,8 +217,8 @@ impl Primary {
         if core.mistake != Some(crate::selfcheck::Mistake::FirstLook) {
             return;
         }
-        let whoami = ctx.whoami;
-        let rows = gathering.rows(whoami, &survey.found, |osd, object| self.is_awaited(whoami, osd, object));
+        let me = core.me(ctx);
+        let rows = gathering.rows(me, &survey.found, |copy, object| self.is_awaited(me, copy, object));
         for (object, copies) in &rows {
             if let Some(verdict) = judge(copies, None) {
                 self.pronounce(core, ctx, scrub, object, copies, &verdict);
@@ -228,11 +228,11 @@ impl Primary {
 
     /// A mistake to be found: the primary is always right.
     #[cfg(feature = "sim")]
-    fn misjudge(&self, core: &Core, whoami: OsdId, copies: &[Copy<'_>], verdict: Option<Verdict>) -> Option<Verdict> {
+    fn misjudge(&self, core: &Core, me: CopyId, copies: &[Copy<'_>], verdict: Option<Verdict>) -> Option<Verdict> {
         let errs = core.mistake == Some(crate::selfcheck::Mistake::TrustPrimary)
             && copies.iter().any(|copy| copy.primary && copy.entry.is_some());
-        let wrong = |copy: &Copy<'_>| (copy.osd != whoami).then(|| (copy.osd, "the primary is right".to_owned()));
-        let judged = |verdict| Verdict { authority: Some(whoami), wrong: copies.iter().filter_map(wrong).collect(), ..verdict };
+        let wrong = |copy: &Copy<'_>| (copy.id != me).then(|| (copy.id, "the primary is right".to_owned()));
+        let judged = |verdict| Verdict { authority: Some(me), wrong: copies.iter().filter_map(wrong).collect(), ..verdict };
         if errs { verdict.map(judged) } else { verdict }
     }
 

@@ -38,7 +38,7 @@ use node::Mono;
 use objectstore::{Hold, Unread, Wish};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
-use types::{HObject, ObjectId, OsdId, PgId, SnapId};
+use types::{CopyId, HObject, ObjectId, PgId, SnapId};
 
 /// Heads and clones that are compared at a time.
 const CHUNK: usize = 64;
@@ -326,25 +326,25 @@ impl Primary {
         // No two questions of this copy have the same number.
         let serial = core.next_hold(ctx).0;
         let filled = self.members.all.iter().filter(|(_, m)| m.acting && m.activated && m.backfill.is_none());
-        let whom: Vec<OsdId> = filled.map(|(osd, _)| *osd).collect();
+        let whom: Vec<CopyId> = filled.map(|(copy, _)| *copy).collect();
         let ask = Ask { serial, after: 0, deep, detail, from, to };
         let gathering = Gathering::new(ask, whom.iter().copied(), ctx.now.mono.plus(AGAIN));
-        for osd in whom {
-            if let Some(ask) = gathering.question(osd) {
-                self.ask_member(core, ctx, osd, ask);
+        for copy in whom {
+            if let Some(ask) = gathering.question(copy) {
+                self.ask_member(core, ctx, copy, ask);
             }
         }
         gathering
     }
 
-    fn ask_member(&self, core: &Core, ctx: &mut Ctx<'_>, osd: OsdId, ask: Ask) {
-        let Some(member) = self.members.all.get(&osd) else { return };
+    fn ask_member(&self, core: &Core, ctx: &mut Ctx<'_>, copy: CopyId, ask: Ask) {
+        let Some(member) = self.members.all.get(&copy) else { return };
         let ask = Ask { after: member.stream.last(), ..ask };
-        core.tell(ctx, osd, &Letter::Survey(Box::new(ask)));
+        core.tell(ctx, copy, &Letter::Survey(Box::new(ask)));
     }
 
     /// Asks again whom nothing was heard of: one OSD, or all if it is time.
-    pub(crate) fn ask_silent(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, only: Option<OsdId>) {
+    pub(crate) fn ask_silent(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, only: Option<CopyId>) {
         let now = ctx.now.mono;
         let chunk = self.scrub.as_mut().and_then(|scrub| scrub.chunk.as_mut()?.gathering.as_mut());
         let checks = self.jobs.values_mut().filter_map(|job| match &mut job.work {
@@ -354,14 +354,14 @@ impl Primary {
         let mut asks = Vec::new();
         for gathering in chunk.into_iter().chain(checks).filter(|g| only.is_some() || g.again <= now) {
             gathering.again = now.plus(AGAIN);
-            let silent = gathering.silent().filter(|osd| only.is_none_or(|only| only == *osd));
-            asks.extend(silent.filter_map(|osd| Some((osd, gathering.question(osd)?))));
+            let silent = gathering.silent().filter(|copy| only.is_none_or(|only| only == *copy));
+            asks.extend(silent.filter_map(|copy| Some((copy, gathering.question(copy)?))));
         }
-        asks.into_iter().for_each(|(osd, ask)| self.ask_member(core, ctx, osd, ask));
+        asks.into_iter().for_each(|(copy, ask)| self.ask_member(core, ctx, copy, ask));
     }
 
     /// A copy says what it holds.
-    pub(crate) fn hear_surveyed(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: OsdId, answer: Answer) {
+    pub(crate) fn hear_surveyed(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: CopyId, answer: Answer) {
         let Some(scrub) = &mut self.scrub else { return };
         if scrub.checking {
             return self.hear_checked(core, ctx, from, answer);
@@ -377,10 +377,10 @@ impl Primary {
     }
 
     /// Returns what no member is expected to hold: it is on its way to it, or will be.
-    pub(crate) fn is_awaited(&self, whoami: OsdId, osd: OsdId, object: &HObject) -> bool {
-        match self.members.all.get(&osd) {
+    pub(crate) fn is_awaited(&self, me: CopyId, copy: CopyId, object: &HObject) -> bool {
+        match self.members.all.get(&copy) {
             Some(member) => member.lacks(object) || member.pushed.contains_key(object),
-            None => osd != whoami,
+            None => copy != me,
         }
     }
 
@@ -403,14 +403,14 @@ impl Primary {
             }
             return Step::On;
         };
-        for osd in gathering.unreadable() {
+        for copy in gathering.unreadable() {
             scrub.tally.shallow += 1;
-            let text = format!("{} {} osd.{osd} cannot list its objects", core.id, scrub.mode());
+            let text = format!("{} {} osd.{copy} cannot list its objects", core.id, scrub.mode());
             ctx.out.push(Effect::ClusterLog { level: ClusterLevel::Error, text });
         }
         #[cfg(feature = "sim")]
         self.judge_at_once(core, ctx, scrub, &survey, &gathering);
-        scrub.suspects = self.suspects(core, ctx.whoami, &survey, &gathering);
+        scrub.suspects = self.suspects(core, core.me(ctx), &survey, &gathering);
         scrub.ended = survey.upto >= core.bounds(ctx).1;
         scrub.from = survey.upto;
         Step::On
@@ -426,8 +426,8 @@ impl Primary {
     }
 
     /// Heads of a chunk with something that may be wrong with them or their clones.
-    fn suspects(&self, core: &Core, whoami: OsdId, survey: &Survey, gathering: &Gathering) -> VecDeque<HObject> {
-        let rows = gathering.rows(whoami, &survey.found, |osd, object| self.is_awaited(whoami, osd, object));
+    fn suspects(&self, core: &Core, me: CopyId, survey: &Survey, gathering: &Gathering) -> VecDeque<HObject> {
+        let rows = gathering.rows(me, &survey.found, |copy, object| self.is_awaited(me, copy, object));
         let mut suspects: BTreeSet<HObject> =
             rows.iter().filter(|(_, copies)| !agree(copies)).map(|(object, _)| object.at(SnapId::HEAD)).collect();
         let same = |one: &&Entry, other: &&Entry| crate::meta::same_object(&one.object, &other.object);
