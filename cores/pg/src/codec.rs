@@ -4,6 +4,8 @@
 
 use bytes::Bytes;
 use denc::{DecodeError, Reader, Result};
+use maps::Interval;
+use types::OsdId;
 
 /// Writes records.
 #[derive(Default)]
@@ -114,6 +116,34 @@ impl<'a> Parser<'a> {
         }
         (0..n).map(|_| get(self)).collect()
     }
+}
+
+/// Puts an interval.
+pub(crate) fn put_interval(w: &mut Writer, i: &Interval) {
+    put_osds(w, &i.up);
+    put_osds(w, &i.acting);
+    w.int(i.up_primary.into());
+    w.int(i.primary.into());
+    for n in [i.size, i.min_size, i.pg_num, i.pg_num_pending, i.force_resend] {
+        w.num(n.into());
+    }
+}
+
+/// Reads [`put_interval`].
+pub(crate) fn get_interval(r: &mut Parser<'_>) -> Result<Interval> {
+    let (up, acting, up_primary, primary) = (get_osds(r)?, get_osds(r)?, r.int32()?, r.int32()?);
+    let (size, min_size, pg_num, pg_num_pending) = (r.num32()?, r.num32()?, r.num32()?, r.num32()?);
+    Ok(Interval { up, up_primary, acting, primary, size, min_size, pg_num, pg_num_pending, force_resend: r.num32()? })
+}
+
+/// Puts OSDs, with holes among them.
+pub(crate) fn put_osds(w: &mut Writer, osds: &[OsdId]) {
+    w.list(osds.iter(), |w, osd| w.int((*osd).into()));
+}
+
+/// Reads [`put_osds`].
+pub(crate) fn get_osds(r: &mut Parser<'_>) -> Result<Vec<OsdId>> {
+    r.list(Parser::int32)
 }
 
 #[cfg(test)]

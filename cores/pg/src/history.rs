@@ -19,7 +19,7 @@
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 
-use crate::codec::{Parser, Writer};
+use crate::codec::{Parser, Writer, get_interval, get_osds, put_interval, put_osds};
 use crate::info::{get_intervals, put_intervals};
 use crate::meta::{get_object, get_version, put_object, put_version};
 use bytes::Bytes;
@@ -224,9 +224,8 @@ impl History {
     /// Returns true if the group may have served writes in the present interval: it had enough members, and the map
     /// knew that its primary was up. A pool of one copy serves without asking for that.
     fn may_have_written(&self) -> bool {
-        let members = self.interval.members().count() as u64;
-        let enough = members > 0 && members >= u64::from(self.interval.min_size);
-        self.created > 0 && enough && (self.interval.size <= 1 || self.up_thru >= self.since)
+        let enough = self.interval.members().next().is_some() && !self.interval.is_short();
+        self.created > 0 && enough && (self.interval.is_single() || self.up_thru >= self.since)
     }
 
     /// Numbers of groups in stores of older versions are those of the pool.
@@ -238,7 +237,7 @@ impl History {
 
     /// Returns true if the map must first know that the primary is up in this interval.
     pub(crate) fn needs_up_thru(&self) -> bool {
-        self.interval.size > 1 && self.up_thru < self.since
+        !self.interval.is_single() && self.up_thru < self.since
     }
 
     /// Returns true if this copy has all objects that its log does not name as missing.
@@ -343,13 +342,14 @@ impl History {
         if self.created > 0 && self.is_complete() { self.started } else { 0 }
     }
 
-    /// Returns who must be heard before the group may serve, after what was heard so far. `me`: this copy.
-    pub(crate) fn prior(&self, map: &OsdMap, me: CopyId, told: &Told) -> Prior {
+    /// Returns who must be heard before the group may serve, after what was heard so far. `me`: this copy; `least`: how
+    /// many surviving members of an interval are enough.
+    pub(crate) fn prior(&self, map: &OsdMap, me: CopyId, least: usize, told: &Told) -> Prior {
         let Interval { acting, up, .. } = &self.interval;
         let present = me.shard.copies(acting).chain(me.shard.copies(up));
         let mut prior = Prior { probe: present.filter(|copy| map.is_up(copy.osd)).collect(), ..Prior::default() };
         for interval in self.past.iter().filter(|interval| interval.last >= self.clean) {
-            prior.add(map, me, told, interval);
+            prior.add(map, me, least, told, interval);
         }
         for (first, _) in &told.gaps {
             let all = map.osds().flat_map(|osd| me.shard.copies_on(osd, acting.len().max(up.len())));
@@ -448,7 +448,7 @@ impl History {
         let mut history = Self { created: r.num32()?, pg_num: r.num32()?, since: r.num32()?, ..Self::default() };
         let (up, acting) = (get_osds(r)?, get_osds(r)?);
         let primary = acting.first().copied().unwrap_or(NO_OSD);
-        history.interval = Interval { up, acting, primary, size: 1, min_size: 1, ..Interval::default() };
+        history.interval = Interval::single(up, acting, primary);
         r.list(|r| {
             r.num32()?;
             r.num32()?;
@@ -475,7 +475,7 @@ impl Prior {
         self.needed.extend(away);
     }
 
-    fn add(&mut self, map: &OsdMap, me: CopyId, told: &Told, interval: &PastInterval) {
+    fn add(&mut self, map: &OsdMap, me: CopyId, least: usize, told: &Told, interval: &PastInterval) {
         let Told { empty, unable, whole, .. } = told;
         let lost = |copy: CopyId| is_lost_since(map, copy.osd, interval.last);
         let members = || me.shard.copies(&interval.acting);
@@ -490,7 +490,7 @@ impl Prior {
         // the log of that interval, or of a later one, stands for it.
         let stands = |copy: CopyId| !lost(copy) || whole.get(&copy).is_none_or(|started| *started >= interval.first);
         let remembers = |copy: CopyId| reachable(copy) && !unable.contains(&copy) && stands(copy);
-        let survives = members().any(|copy| remembers(copy) && !empty.contains(&copy));
+        let survives = members().filter(|copy| remembers(*copy) && !empty.contains(copy)).count() >= least;
         let waited: BTreeSet<CopyId> = members().filter(|copy| !remembers(*copy) && !lost(*copy)).collect();
         self.down.extend(&waited);
         if !survives {
@@ -512,30 +512,6 @@ fn get_union(r: &mut Parser<'_>) -> Result<Union> {
     let (epoch, share, into) = (r.num32()?, r.num32()?, r.num32()?);
     let ends = if r.num()? == 0 { None } else { Some((get_version(r)?, get_version(r)?)) };
     Ok(Union { epoch, share, into, ends })
-}
-
-fn put_interval(w: &mut Writer, i: &Interval) {
-    put_osds(w, &i.up);
-    put_osds(w, &i.acting);
-    w.int(i.up_primary.into());
-    w.int(i.primary.into());
-    for n in [i.size, i.min_size, i.pg_num, i.pg_num_pending, i.force_resend] {
-        w.num(n.into());
-    }
-}
-
-fn get_interval(r: &mut Parser<'_>) -> Result<Interval> {
-    let (up, acting, up_primary, primary) = (get_osds(r)?, get_osds(r)?, r.int32()?, r.int32()?);
-    let (size, min_size, pg_num, pg_num_pending) = (r.num32()?, r.num32()?, r.num32()?, r.num32()?);
-    Ok(Interval { up, up_primary, acting, primary, size, min_size, pg_num, pg_num_pending, force_resend: r.num32()? })
-}
-
-pub(crate) fn put_osds(w: &mut Writer, osds: &[OsdId]) {
-    w.list(osds.iter(), |w, osd| w.int((*osd).into()));
-}
-
-pub(crate) fn get_osds(r: &mut Parser<'_>) -> Result<Vec<OsdId>> {
-    r.list(Parser::int32)
 }
 
 #[cfg(test)]
@@ -621,31 +597,31 @@ mod tests {
         let mut history = History { created: 1, past: vec![past(10, 19, &[0, 1]), past(20, 29, &[2, 3])], ..History::default() };
         let none = Told::default();
         let empty = |osd| Told { empty: copies([osd]), ..Told::default() };
-        let prior = history.prior(&map(&[0, 3, 4]), CopyId::whole(4), &none);
+        let prior = history.prior(&map(&[0, 3, 4]), CopyId::whole(4), 1, &none);
         assert_eq!(prior.probe, copies([0, 3]));
         assert_eq!((prior.down, prior.needed), (copies([1, 2]), BTreeSet::new()));
-        let prior = history.prior(&map(&[0, 4]), CopyId::whole(4), &none);
+        let prior = history.prior(&map(&[0, 4]), CopyId::whole(4), 1, &none);
         assert_eq!(prior.needed, copies([2, 3]));
         // Who is up, with the store that he had, and holds nothing: so nobody served.
-        let prior = history.prior(&map(&[0, 3, 4]), CopyId::whole(4), &empty(3));
+        let prior = history.prior(&map(&[0, 3, 4]), CopyId::whole(4), 1, &empty(3));
         assert!(prior.needed.is_empty());
         // With a new store he cannot know.
         let mut replaced = map(&[0, 3, 4]);
         replaced.osd_info[3] = OsdInfo { lost_at: 40, ..OsdInfo::default() };
-        assert_eq!(history.prior(&replaced, CopyId::whole(4), &empty(3)).needed, copies([2]));
+        assert_eq!(history.prior(&replaced, CopyId::whole(4), 1, &empty(3)).needed, copies([2]));
         // Who cannot read what he holds proves nothing.
         assert_eq!(
-            history.prior(&map(&[0, 3, 4]), CopyId::whole(4), &Told { unable: copies([3]), ..Told::default() }).needed,
+            history.prior(&map(&[0, 3, 4]), CopyId::whole(4), 1, &Told { unable: copies([3]), ..Told::default() }).needed,
             copies([2, 3])
         );
         let mut lost = map(&[0, 4]);
         for osd in [2usize, 3] {
             lost.osd_info[osd] = OsdInfo { lost_at: 35, ..OsdInfo::default() };
         }
-        assert!(history.prior(&lost, CopyId::whole(4), &none).needed.is_empty());
+        assert!(history.prior(&lost, CopyId::whole(4), 1, &none).needed.is_empty());
         history.clean = 30;
         assert!(
-            history.prior(&map(&[4]), CopyId::whole(4), &none).needed.is_empty(),
+            history.prior(&map(&[4]), CopyId::whole(4), 1, &none).needed.is_empty(),
             "what was before a clean interval is forgotten"
         );
     }
@@ -656,17 +632,17 @@ mod tests {
         let moved = Interval { up: vec![4, 1, 3], acting: vec![4, 1, types::HOLE], primary: 4, size: 3, ..Interval::default() };
         let past = vec![past(10, 19, &[0, types::HOLE, 1])];
         let history = History { created: 1, interval: moved, past, ..History::default() };
-        let prior = history.prior(&map(&[0, 1, 3, 4]), at(4, 0), &Told::default());
+        let prior = history.prior(&map(&[0, 1, 3, 4]), at(4, 0), 1, &Told::default());
         assert_eq!(prior.probe, [at(0, 0), at(1, 1), at(1, 2), at(3, 2)].into(), "osd.1 is two copies, and holes are none");
         // One copy of an OSD says nothing for the other one.
         let lost = Told { unable: [at(0, 0)].into(), empty: [at(1, 1)].into(), ..Told::default() };
-        assert!(history.prior(&map(&[0, 1, 3, 4]), at(4, 0), &lost).needed.is_empty());
+        assert!(history.prior(&map(&[0, 1, 3, 4]), at(4, 0), 1, &lost).needed.is_empty());
         let served = Told { unable: [at(0, 0), at(1, 2)].into(), ..lost };
-        assert_eq!(history.prior(&map(&[0, 1, 3, 4]), at(4, 0), &served).needed, [at(0, 0), at(1, 2)].into());
+        assert_eq!(history.prior(&map(&[0, 1, 3, 4]), at(4, 0), 1, &served).needed, [at(0, 0), at(1, 2)].into());
         // Maps that were skipped: whatever shard an OSD may have had.
         let gaps = Told { gaps: vec![(5, 6)], ..Told::default() };
         assert_eq!(
-            history.prior(&map(&[3, 4]), at(4, 0), &gaps).probe,
+            history.prior(&map(&[3, 4]), at(4, 0), 1, &gaps).probe,
             [at(3, 0), at(3, 1), at(3, 2), at(4, 1), at(4, 2)].into()
         );
     }
@@ -678,7 +654,7 @@ mod tests {
         map.osd_info[3] = OsdInfo { lost_at: 35, ..OsdInfo::default() };
         let needed = |map: &OsdMap, told: History| {
             let all = Told { whole: [(CopyId::whole(3), told.whole_since())].into(), ..Told::default() };
-            history.prior(map, CopyId::whole(4), &all).needed
+            history.prior(map, CopyId::whole(4), 1, &all).needed
         };
         let told = |started| History { created: 1, started, ..History::default() };
         let filled = |started| History { backfill: Some(HObject::min()), ..told(started) };
@@ -716,7 +692,7 @@ mod tests {
         let history = behind_a_gap(&landed);
         assert_eq!(history.gaps(), [(10, 49)]);
         assert_eq!(History::decode(&history.encode()).map(|read| read.past), Ok(history.past.clone()));
-        let needed = |map: &OsdMap, told: &Told| history.prior(map, CopyId::whole(0), told);
+        let needed = |map: &OsdMap, told: &Told| history.prior(map, CopyId::whole(0), 1, told);
         let told = |gaps: Vec<Gap>| Told { empty: copies([1, 4]), gaps, ..Told::default() };
         let prior = needed(&landed, &told(history.gaps()));
         assert_eq!((prior.probe, prior.needed), (copies([1, 4]), copies([3])));

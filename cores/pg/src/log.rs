@@ -5,7 +5,7 @@ use denc::low32;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::BuildHasher;
 use types::{EVersion, Epoch, ReqId};
 
@@ -215,6 +215,13 @@ impl Log {
         self.base += 1;
         self.dups -= 1;
     }
+}
+
+/// The newest entry that two logs have in common, by how far they go in each epoch.
+pub(crate) fn common(a: &[(Epoch, u64)], b: &[(Epoch, u64)]) -> EVersion {
+    let theirs: BTreeMap<Epoch, u64> = b.iter().copied().collect();
+    let both = a.iter().rev().find_map(|(epoch, last)| Some((*epoch, (*last).min(*theirs.get(epoch)?))));
+    both.map_or(EVersion::default(), |(epoch, version)| EVersion { epoch, version })
 }
 
 #[cfg(test)]

@@ -68,6 +68,36 @@ impl Interval {
         self.acting.iter().copied().filter(|osd| is_osd(*osd))
     }
 
+    /// Returns how many places the pool has for copies of a group: copies, or shards.
+    pub fn places(&self) -> usize {
+        self.size as usize
+    }
+
+    /// Returns without how many members nothing is served.
+    pub fn least(&self) -> usize {
+        self.min_size as usize
+    }
+
+    /// Returns true if members are fewer than the pool needs to serve.
+    pub fn is_short(&self) -> bool {
+        self.members().count() < self.least()
+    }
+
+    /// Returns true if there is a member for each place.
+    pub fn is_full(&self) -> bool {
+        self.members().count() >= self.places()
+    }
+
+    /// Returns true if the pool has one copy of each group.
+    pub fn is_single(&self) -> bool {
+        self.size <= 1
+    }
+
+    /// Returns the interval of a group of a pool of one copy.
+    pub fn single(up: Vec<OsdId>, acting: Vec<OsdId>, primary: OsdId) -> Self {
+        Self { up, acting, primary, size: 1, min_size: 1, ..Self::default() }
+    }
+
     /// Returns where the group belongs, without holes.
     pub fn home(&self) -> impl Iterator<Item = OsdId> + '_ {
         self.up.iter().copied().filter(|osd| is_osd(*osd))

@@ -3,10 +3,10 @@
 //!
 //! Logs match like this: a version names an epoch, and in one epoch one primary wrote one sequence. So if two copies have the same
 //! entry, they have the same entries before it, and all that tells two logs apart is, for each epoch, how far it goes
-//! ([`common`]).
+//! ([`crate::log::common`]).
 //!
-//! Nothing of an object is undone in place. An object that an entry changed which does not count becomes missing, and a copy that has
-//! it brings it. All of it is one transaction: log, marks of missing objects, removals, the group's records.
+//! What becomes of an object that an entry changed which does not count, the pool's scheme says ([`crate::scheme`]): one of copies has it
+//! brought. All of it is one transaction: log, marks of missing objects, removals, the group's records.
 
 use super::Core;
 use super::read::scan;
@@ -17,17 +17,11 @@ use crate::letter::LogPart;
 use crate::meta::{self, version_key};
 use crate::missing::{Lack, Missing};
 use crate::object::removal;
+use crate::scheme::{Scheme, Undo};
 use bytes::Bytes;
 use objectstore::{Hold, MetaChange, Refused, Unread};
-use std::collections::{BTreeMap, BTreeSet};
-use types::{EVersion, Epoch, HObject, SnapId};
-
-/// The newest entry that two logs have in common, by how far they go in each epoch.
-pub(crate) fn common(a: &[(Epoch, u64)], b: &[(Epoch, u64)]) -> EVersion {
-    let theirs: BTreeMap<Epoch, u64> = b.iter().copied().collect();
-    let both = a.iter().rev().find_map(|(epoch, last)| Some((*epoch, (*last).min(*theirs.get(epoch)?))));
-    both.map_or(EVersion::default(), |(epoch, version)| EVersion { epoch, version })
-}
+use std::collections::BTreeSet;
+use types::{HObject, SnapId};
 
 /// A log that is being taken up.
 pub(crate) struct Merge {
@@ -63,16 +57,16 @@ struct Effects {
 }
 
 /// `known`: what is missing already.
-fn effects(divergent: &[LogEntry], entries: &[LogEntry], known: &Missing) -> Effects {
+fn effects(scheme: Scheme, divergent: &[LogEntry], entries: &[LogEntry], known: &Missing) -> Effects {
     let mut found = Effects::default();
     // The oldest entry that does not count says what was before it, so the newest goes first.
     for entry in divergent.iter().rev() {
         let object = HObject::clone(&entry.object);
-        match entry.kind {
-            Kind::Error => {}
-            Kind::Clone => found.remove_clone(object, &entry.snaps),
-            _ if entry.prior == EVersion::default() => found.remove(object),
-            Kind::Modify | Kind::Delete | Kind::LostRevert | Kind::LostDelete => found.miss(object, Lack::whole(entry.prior)),
+        match scheme.undo(entry) {
+            Undo::Nothing => {}
+            Undo::Remove if entry.kind == Kind::Clone => found.remove_clone(object, &entry.snaps),
+            Undo::Remove => found.remove(object),
+            Undo::Bring(lack) => found.miss(object, lack),
         }
     }
     for entry in entries {
@@ -85,7 +79,7 @@ fn effects(divergent: &[LogEntry], entries: &[LogEntry], known: &Missing) -> Eff
                 let before = found.missing.get(&object).or_else(|| known.get(&object));
                 let lack = match found.removed.contains(&object) {
                     true => Lack::whole(entry.done.version),
-                    false => Lack::after(before, entry),
+                    false => scheme.lack(before, entry),
                 };
                 found.miss(object, lack);
             }
@@ -154,7 +148,7 @@ impl Core {
     fn take_up(&mut self, ctx: &mut Ctx<'_>, merge: &Merge) -> Result<(), Refused> {
         let LogPart { common, anew, entries, dups, .. } = &*merge.part;
         let mut missing = if *anew { Missing::new() } else { self.missing.clone() };
-        let found = effects(&merge.divergent, entries, &missing);
+        let found = effects(self.scheme, &merge.divergent, entries, &missing);
         let mut meta: Vec<MetaChange> = Vec::new();
         if *anew {
             for prefix in [meta::LOG, meta::DUPS, meta::MISSING] {
@@ -219,7 +213,8 @@ mod tests {
     use super::*;
     use crate::changed::Changed;
     use crate::entry::Done;
-    use types::{Locator, UTime};
+    use crate::log::common;
+    use types::{EVersion, Epoch, Locator, UTime};
 
     fn object(name: &'static str) -> HObject {
         HObject::head(Bytes::from_static(name.as_bytes()), &Locator::pool(3))
@@ -254,7 +249,7 @@ mod tests {
         ];
         let entries =
             [entry(Kind::Modify, &b, 5, (3, 11)), entry(Kind::Modify, &d, 7, (3, 12)), entry(Kind::Delete, &d, 12, (3, 13))];
-        let found = effects(&divergent, &entries, &Missing::new());
+        let found = effects(Scheme::default(), &divergent, &entries, &Missing::new());
         assert_eq!(found.removed, [a.clone(), clone, d].into());
         assert_eq!(found.missing, [(b, Lack::whole(EVersion::new(3, 11))), (c.clone(), Lack::whole(EVersion::new(1, 6)))].into());
         assert!(found.index.contains(&IndexChange::NoSnap(4, c)) && found.index.contains(&IndexChange::Unwatched(a)));
@@ -278,7 +273,7 @@ mod tests {
         // One entry of b does not count; all of c is missing already.
         let divergent = [write(&b, 6, (2, 10), 0)];
         let known = Missing::from([(c.clone(), Lack::whole(EVersion::new(1, 7)))]);
-        let found = effects(&divergent, &entries, &known);
+        let found = effects(Scheme::default(), &divergent, &entries, &known);
         let based: Vec<&HObject> =
             found.missing.iter().filter(|(_, lack)| lack.base.is_some()).map(|(object, _)| object).collect();
         assert_eq!((based, found.missing.len()), (vec![&a], 4));

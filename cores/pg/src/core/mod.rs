@@ -38,6 +38,7 @@ use crate::meta::{self, Info};
 use crate::missing::Missing;
 use crate::object::bounds;
 use crate::object::staging_pool;
+use crate::scheme::Scheme;
 use bytes::Bytes;
 use maps::Interval;
 use node::{Level, LogLine};
@@ -58,6 +59,8 @@ pub(crate) struct Commit {
 /// What every copy has. See the module's text.
 pub(crate) struct Core {
     pub(crate) id: SpgId,
+    /// How the pool keeps objects. A pool never changes that.
+    pub(crate) scheme: Scheme,
     pub(crate) info: Info,
     pub(crate) history: History,
     pub(crate) log: Log,
@@ -91,6 +94,7 @@ impl Core {
     pub(crate) fn new(id: SpgId) -> Self {
         Self {
             id,
+            scheme: Scheme::default(),
             info: Info::default(),
             history: History::default(),
             log: Log::default(),
@@ -184,8 +188,7 @@ impl Core {
 
     /// Returns true if it has fewer members than its pool needs to serve.
     pub(crate) fn is_short(&self) -> bool {
-        let interval = &self.history.interval;
-        (interval.members().count() as u64) < u64::from(interval.min_size)
+        self.history.interval.is_short()
     }
 
     /// Returns true if it must not serve, though its copies agree: for want of members, or since it is about to be
@@ -314,7 +317,7 @@ impl Core {
     }
 
     /// Returns true if the OSDs where the group belongs may take over: they are as many as the pool wants, or as many
-    /// as serve now. While they are fewer, peering keeps others beside them (`peering::choose::plan`). To send these
+    /// as serve now. While they are fewer, peering keeps others beside them (`scheme::copies::plan`). To send these
     /// away would begin an interval whose plan calls them back, and so on for ever. The same holds where a rule names
     /// an OSD twice: it serves once, so the next plan would be another one than the map's. Such a group stays as it
     /// is, and is undersized.
@@ -325,7 +328,7 @@ impl Core {
         let twice = home < named;
         #[cfg(feature = "sim")]
         let twice = twice && self.mistake != Some(crate::selfcheck::Mistake::GoHomeTwice);
-        home > 0 && !twice && home >= interval.members().count().min(interval.size.max(1) as usize)
+        home > 0 && !twice && home >= interval.members().count().min(interval.places().max(1))
     }
 
     /// Returns true if members serve that do not belong to the group, since those that do are too few: nothing is left
@@ -336,7 +339,7 @@ impl Core {
 
     /// Returns who is down, not marked lost, and may have what is missing.
     pub(crate) fn unheard(&self, ctx: &Ctx<'_>) -> BTreeSet<OsdId> {
-        let down = self.history.prior(ctx.map, self.me(ctx), &Told::default()).down;
+        let down = self.history.prior(ctx.map, self.me(ctx), self.scheme.least(), &Told::default()).down;
         down.into_iter().map(|copy| copy.osd).collect()
     }
 

@@ -19,20 +19,19 @@
 //! A later primary hears one of them at least, or does not serve. Who answers has left his old interval, so no write is acknowledged
 //! there any more.
 
-pub(crate) mod choose;
-
 use crate::api::{Ctx, Effect};
 use crate::core::Core;
-use crate::core::log_merge::{Merge, Merged, common};
+use crate::core::log_merge::{Merge, Merged};
 use crate::history::{Told, in_both};
 use crate::lease::Rests;
 use crate::letter::{Letter, LogPart, PeerInfo};
+use crate::log::common;
 use crate::primary::Primary;
 use crate::primary::backfill::Backfill;
 use crate::primary::members::{Member, Source, named};
 use crate::primary::scrub::Order;
+use crate::scheme::{Plan, continues};
 use bytes::Bytes;
-use choose::{Plan, continues, plan};
 use maps::pool_flags;
 use node::{Level, Mono};
 use objectstore::{Damage, Hold, Unread};
@@ -308,7 +307,7 @@ impl Peering {
             Some(crate::selfcheck::Mistake::LeapGaps) => told.gaps.clear(),
             _ => {}
         }
-        let prior = history.prior(ctx.map, me, &told);
+        let prior = history.prior(ctx.map, me, core.scheme.least(), &told);
         #[cfg(feature = "sim")]
         let prior = match core.mistake {
             Some(crate::selfcheck::Mistake::NeedAll) => {
@@ -346,7 +345,7 @@ impl Peering {
         infos.extend(self.empty.iter().map(|copy| (*copy, PeerInfo::default())));
         infos.insert(me, own);
         let interval = core.history.interval.clone();
-        let Some(chosen) = plan(&infos, &interval, me) else {
+        let Some(chosen) = core.scheme.plan(&infos, &interval, me) else {
             if !self.incomplete {
                 self.incomplete = true;
                 core.log_line(ctx, Level::Warn, "no copy of the group is complete".into());

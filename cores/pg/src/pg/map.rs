@@ -34,7 +34,7 @@ impl Pg {
     /// Returns what a group is called that has fewer members than its pool wants, or others than the map would choose.
     fn lack_of_members(&self) -> PgState {
         let interval = &self.core.history.interval;
-        let few = is_osd(interval.primary) && (interval.members().count() as u64) < u64::from(interval.size);
+        let few = is_osd(interval.primary) && !interval.is_full();
         // Where nothing is, nothing is degraded.
         let undersized = match few {
             true if self.core.info.stats.objects > 0 => PgState::UNDERSIZED.with(PgState::DEGRADED),
@@ -49,7 +49,7 @@ impl Pg {
     fn lacking(&self) -> (i64, i64) {
         let interval = &self.core.history.interval;
         let objects = self.core.info.stats.objects;
-        let places = if !is_osd(interval.primary) { 0 } else { i64::from(interval.size) - interval.members().count() as i64 };
+        let places = if is_osd(interval.primary) { interval.places() as i64 - interval.members().count() as i64 } else { 0 };
         let members = self.leading().into_iter().flat_map(|primary| primary.members.all.values());
         let missing: usize = members.clone().map(|member| member.missing.len() + member.pushed.len()).sum();
         let rest =
@@ -82,7 +82,7 @@ impl Pg {
             num_bytes: s.bytes,
             num_objects: s.objects,
             num_object_clones: s.clones,
-            num_object_copies: s.objects * i64::from(self.core.history.interval.size.max(1)),
+            num_object_copies: s.objects * self.core.history.interval.places().max(1) as i64,
             num_objects_missing_on_primary: self.core.missing.len() as i64,
             num_objects_degraded: degraded,
             num_objects_misplaced: misplaced,
@@ -201,7 +201,7 @@ impl Pg {
             }
             Role::Primary(_) if self.core.is_short() => {
                 let interval = &self.core.history.interval;
-                let (has, least) = (interval.members().count(), interval.min_size);
+                let (has, least) = (interval.members().count(), interval.least());
                 format!(
                     "it has {has} of the {least} members that the pool's min_size demands: bring OSDs back; if none is down, its rule finds \
                      too few places: add OSDs or hosts that it can use, or lower the pool's size and min_size"

@@ -20,7 +20,7 @@ impl Laggy {
 
 impl Primary {
     /// Returns true if this job reads while it is not certain that the group is still led from here.
-    pub(crate) fn must_wait_for_lease(&self, ctx: &Ctx<'_>, job: &Job) -> bool {
+    pub(crate) fn must_wait_for_lease(&self, core: &Core, ctx: &Ctx<'_>, job: &Job) -> bool {
         if self.members.all.is_empty() {
             return false;
         }
@@ -29,13 +29,17 @@ impl Primary {
             Work::Group(_) => true,
             _ => false,
         };
-        reads && !self.has_lease(ctx)
+        reads && !self.has_lease(core, ctx)
     }
 
-    /// Returns true if the promises of all other serving members run.
-    fn has_lease(&self, ctx: &Ctx<'_>) -> bool {
-        let mut others = self.members.all.iter().filter(|(_, member)| member.acting);
-        others.all(|(copy, _)| ctx.leases.holds(ctx.now.mono, copy.osd))
+    /// Returns true if the promises of enough other serving members run.
+    fn has_lease(&self, core: &Core, ctx: &Ctx<'_>) -> bool {
+        let (mut others, mut promised) = (0, 0);
+        for (copy, _) in self.members.all.iter().filter(|(_, member)| member.acting) {
+            others += 1;
+            promised += usize::from(ctx.leases.holds(ctx.now.mono, copy.osd));
+        }
+        core.scheme.may_read(others, promised)
     }
 
     /// Keeps a read, and what comes after it on its object, until other members answer again.
@@ -51,7 +55,7 @@ impl Primary {
         if self.laggy.is_empty() {
             return;
         }
-        if !self.has_lease(ctx) {
+        if !self.has_lease(core, ctx) {
             return ctx.out.push(Effect::WantLease);
         }
         for hold in std::mem::take(&mut self.laggy.0) {

@@ -113,7 +113,7 @@ pub(crate) struct Seen<'a> {
 pub(crate) fn execute(core: &Core, ctx: &Ctx<'_>, job: &Job, seen: &Seen<'_>) -> Exec<Outcome> {
     let Some(pool) = ctx.map.pools.get(&core.id.pg.pool) else { return Ok(Outcome::Drop) };
     let env = Env {
-        store: &*ctx.store,
+        store: core.scheme.view(&*ctx.store),
         hold: job.hold,
         config: ctx.config,
         map: ctx.map,
@@ -262,7 +262,7 @@ impl Primary {
         let trusts = core.mistake == Some(crate::selfcheck::Mistake::ReadWithoutLease);
         #[cfg(not(feature = "sim"))]
         let trusts = false;
-        if !trusts && self.must_wait_for_lease(ctx, &job) {
+        if !trusts && self.must_wait_for_lease(core, ctx, &job) {
             return self.wait_for_lease(ctx, job);
         }
         match self.execute(core, ctx, &job) {

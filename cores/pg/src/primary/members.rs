@@ -10,6 +10,7 @@ use crate::missing::{Missing, is_missing};
 use crate::object::is_staged;
 use crate::primary::backfill::Backfill;
 use crate::recorder::OpKey;
+use crate::scheme::Scheme;
 use crate::sizes::Sizes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::{CopyId, EVersion, HObject, ObjectId, SnapId};
@@ -192,17 +193,17 @@ impl Members {
 
     /// Encodes a change for each copy. What copies that backfill has not brought so far need not carry out is left out for them. What is
     /// collected goes to all: backfill may have come to the object that is made of it when that happens.
-    pub(crate) fn encode(&mut self, body: &Body) -> Vec<(CopyId, Sealed)> {
-        let mut whole: Option<Sealed> = None;
+    pub(crate) fn encode(&mut self, scheme: Scheme, body: &Body) -> Vec<(CopyId, Sealed)> {
+        let mut divided = scheme.divide(body);
         let mut encoded = Vec::with_capacity(self.all.len());
         for (copy, member) in &mut self.all {
             let sealed = match &mut member.backfill {
-                None => whole.get_or_insert_with(|| letter::encoded(body)).clone(),
+                None => divided.of(*copy),
                 Some(backfill) => {
                     body.entries.iter().for_each(|entry| backfill.changed(&entry.object.at(SnapId::HEAD)));
                     let own = body.objects.iter().filter(|of| !is_staged(&of.object.object));
                     own.for_each(|of| backfill.changed(&of.object.object.at(SnapId::HEAD)));
-                    letter::encoded(&body.limited(|head| is_staged(head) || backfill.reaches(head)))
+                    divided.limited(*copy, |head| is_staged(head) || backfill.reaches(head))
                 }
             };
             encoded.push((*copy, sealed));

@@ -42,8 +42,8 @@ pub(crate) mod watches;
 
 use crate::api::{ClientOp, Ctx, Effect};
 use crate::core::Core;
-use crate::core::log_merge::common;
 use crate::letter::{Letter, PeerInfo, Sealed};
+use crate::log::common;
 use crate::missing::Lack;
 use crate::ops::portion::Copying;
 use crate::scrub::findings::Findings;
@@ -222,7 +222,7 @@ impl Primary {
     pub(crate) fn meet_damage(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, objects: Vec<HObject>) {
         for object in objects {
             core.report_change_on_damage(ctx, &object);
-            if !self.holders(core, &object).is_empty() {
+            if self.can_be_had(core, &object) {
                 self.mend(core, ctx, object);
             }
         }

@@ -170,10 +170,15 @@ impl Primary {
         self.members.holders(object, need)
     }
 
+    /// Returns true if an object can be made of what other copies hold of it.
+    pub(crate) fn can_be_had(&self, core: &Core, object: &HObject) -> bool {
+        core.scheme.can_make(&self.holders(core, object))
+    }
+
     /// Returns true if another copy has an object that was not mended here a short time ago.
     pub(crate) fn is_mendable(&self, core: &Core, now: Mono, object: &HObject) -> bool {
         let kept = self.recovery.mended.get(object).is_none_or(|at| at.plus(KEEPS) <= now);
-        kept && !self.holders(core, object).is_empty()
+        kept && self.can_be_had(core, object)
     }
 
     /// Takes an object from another copy, and does then what could not read it.
@@ -348,8 +353,7 @@ impl Primary {
     }
 
     fn bring_step(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, job: &mut Job) -> Result<Stepped, Unread> {
-        let can_be_had = |object: &&HObject| !self.holders(core, object).is_empty();
-        let lacked = missing_of(&core.missing, &job.head).find(can_be_had).cloned();
+        let lacked = missing_of(&core.missing, &job.head).find(|object| self.can_be_had(core, object)).cloned();
         if let Some(object) = lacked {
             return self.pull(core, ctx, job, object);
         }
@@ -516,13 +520,13 @@ impl Primary {
             (Some(order), Some(member)) => member.stream.oldest() > order,
             _ => true,
         };
-        self.holders(core, object).into_iter().find(answers)
+        core.scheme.source(&self.holders(core, object), answers)
     }
 
     /// Asks somebody for a piece of an object that is missing here.
     fn pull(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, job: &mut Job, object: HObject) -> Result<Stepped, Unread> {
         let Some(from) = self.giver(core, &job.head, &object) else {
-            if self.holders(core, &object).is_empty() {
+            if !self.can_be_had(core, &object) {
                 return Ok(Stepped::Done);
             }
             self.recovery.parked.push(job.hold);
@@ -634,8 +638,7 @@ impl Primary {
     /// Tries those again of which somebody has something that is missing by now, or nothing is missing any more.
     pub(crate) fn retry_unfound(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
         let found = |head: &HObject| {
-            let had = |object: &HObject| !self.holders(core, object).is_empty();
-            !is_missing(&core.missing, head) || missing_of(&core.missing, head).any(had)
+            !is_missing(&core.missing, head) || missing_of(&core.missing, head).any(|object| self.can_be_had(core, object))
         };
         let heads: Vec<HObject> = self.recovery.unfound.keys().filter(|head| found(head)).cloned().collect();
         for head in heads {
@@ -648,7 +651,7 @@ impl Primary {
     /// A copy that is no member tells what it holds: it may have what is unfound. When the group is clean, it is removed.
     pub(crate) fn hear_stray(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: CopyId, info: PeerInfo) {
         let own = core.peer_info();
-        let same = crate::core::log_merge::common(&info.runs, &own.runs) == core.info.last_update;
+        let same = crate::log::common(&info.runs, &own.runs) == core.info.last_update;
         if same && info.missing == 0 && info.history.is_complete() && !core.missing.is_empty() {
             let source = Source { head: core.info.last_update, missing: BTreeMap::new() };
             self.members.sources.insert(from, source);
@@ -756,7 +759,7 @@ impl Primary {
     pub(crate) fn is_clean(&self, core: &Core) -> bool {
         let interval = &core.history.interval;
         let home = interval.up == interval.acting || core.keeps_guests();
-        let enough = interval.members().count() as u64 >= u64::from(interval.size) || !is_osd(interval.primary);
+        let enough = interval.is_full() || !is_osd(interval.primary);
         home && enough && self.is_recovered(core)
     }
 

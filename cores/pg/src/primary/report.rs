@@ -77,8 +77,8 @@ impl Primary {
         let interval = &core.history.interval;
         let home: Vec<CopyId> = core.copies(&interval.up).collect();
         let guests: Vec<CopyId> = core.copies(&interval.acting).filter(|copy| !home.contains(copy)).collect();
-        let (has, size) = (interval.members().count(), interval.size);
-        if (has as u64) < u64::from(size) {
+        let (has, size) = (interval.members().count(), interval.places());
+        if !interval.is_full() {
             return format!(
                 "it has {has} of {size} copies: bring OSDs back; if none is down, its rule finds too few places: add OSDs or hosts that it \
                  can use, or lower the pool's size"

@@ -210,7 +210,7 @@ impl Primary {
     fn move_priority(&self, core: &Core, ctx: &Ctx<'_>, what: Move) -> u8 {
         let forced = self.recovery.forced();
         let interval = &core.history.interval;
-        let few = (interval.members().count() as u64) < u64::from(interval.size);
+        let few = !interval.is_full();
         let base = match what {
             Move::Recovery if forced.recovery => return priority::RECOVERY_FORCED,
             Move::Backfill if forced.backfill => return priority::BACKFILL_FORCED,

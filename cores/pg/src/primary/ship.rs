@@ -35,7 +35,7 @@ impl Primary {
         job: &Job,
     ) -> Result<(), Refused> {
         let (delta, alone) = (own.delta, self.members.all.is_empty());
-        let encoded = if alone { Vec::new() } else { self.members.encode(theirs) };
+        let encoded = if alone { Vec::new() } else { self.members.encode(core.scheme, theirs) };
         let commit = core.apply(ctx, own, job.fetched.then_some(job.hold))?;
         self.ship(core, ctx, job.key(), commit, encoded);
         self.note_submitted(job, &delta);
@@ -74,7 +74,7 @@ impl Primary {
         op: OpKey,
         hold: Option<Hold>,
     ) -> Result<(), Refused> {
-        let encoded = if self.members.all.is_empty() { Vec::new() } else { self.members.encode(&body) };
+        let encoded = if self.members.all.is_empty() { Vec::new() } else { self.members.encode(core.scheme, &body) };
         let commit = core.apply(ctx, body, hold)?;
         self.ship(core, ctx, op, commit, encoded);
         Ok(())

@@ -109,7 +109,7 @@ impl Primary {
     fn lost(&self, core: &Core) -> BTreeMap<HObject, EVersion> {
         let heads = self.recovery.unfound.keys();
         let objects = heads.flat_map(|head| missing_of(&core.missing, head));
-        let lost = objects.filter(|object| self.holders(core, object).is_empty());
+        let lost = objects.filter(|object| !self.can_be_had(core, object));
         lost.map(|object| (object.clone(), core.missing[object].need)).collect()
     }
 

@@ -196,7 +196,7 @@ impl Primary {
         }
         let own = verdict.wrong.iter().any(|(copy, _)| *copy == me);
         // Those that are wrong are no holders any more.
-        if own && !self.holders(core, object).is_empty() {
+        if own && self.can_be_had(core, object) {
             self.mend(core, ctx, object.clone());
             mended.push(me);
         }

@@ -1,25 +1,26 @@
-//! Who has the log that counts, and who shall serve: decisions over what the copies told, without anything around them.
+//! The scheme of replicated pools: each copy has all of each object.
 
-use crate::core::log_merge::common;
+use super::{Plan, Undo, continues};
+use crate::entry::{Kind, LogEntry};
 use crate::letter::PeerInfo;
+use crate::missing::Lack;
 use maps::Interval;
 use std::collections::BTreeMap;
-use types::{CopyId, EVersion, OsdId};
+use types::{CopyId, EVersion};
 
-/// What was decided.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Plan {
-    /// Whose log counts.
-    pub(crate) leader: CopyId,
-    /// Who shall serve: the primary first, or at their positions, with holes, where the group has shards.
-    pub(crate) acting: Vec<OsdId>,
-    /// Who belongs to the group and must be filled first.
-    pub(crate) backfill: Vec<CopyId>,
+/// Returns what becomes of an entry's object: nothing of it is undone in place, since another copy has it as it was.
+pub(super) fn undo(entry: &LogEntry) -> Undo {
+    match entry.kind {
+        Kind::Error => Undo::Nothing,
+        Kind::Clone => Undo::Remove,
+        _ if entry.prior == EVersion::default() => Undo::Remove,
+        Kind::Modify | Kind::Delete | Kind::LostRevert | Kind::LostDelete => Undo::Bring(Lack::whole(entry.prior)),
+    }
 }
 
 /// The copy whose log counts: one that exists, complete, of the newest interval that began, with the newest entry; then the longest log, then `me`.
 /// `None` if no copy is complete.
-pub(crate) fn leader(infos: &BTreeMap<CopyId, PeerInfo>, me: CopyId) -> Option<CopyId> {
+fn leader(infos: &BTreeMap<CopyId, PeerInfo>, me: CopyId) -> Option<CopyId> {
     let complete = || infos.iter().filter(|(_, peer)| peer.history.created > 0 && peer.history.is_complete());
     let started = complete().map(|(_, peer)| peer.history.started).max()?;
     let newest = complete().filter(|(_, peer)| peer.history.started == started);
@@ -30,14 +31,8 @@ pub(crate) fn leader(infos: &BTreeMap<CopyId, PeerInfo>, me: CopyId) -> Option<C
     best.map(|(copy, _)| *copy)
 }
 
-/// Returns true if a copy can be brought up to the log of `leader`, of which entries behind `tail` are known, by that
-/// log alone.
-pub(crate) fn continues(peer: &PeerInfo, leader: &PeerInfo, tail: EVersion) -> bool {
-    common(&peer.runs, &leader.runs) >= tail
-}
-
 /// Returns who shall serve the group in this interval.
-pub(crate) fn plan(infos: &BTreeMap<CopyId, PeerInfo>, interval: &Interval, me: CopyId) -> Option<Plan> {
+pub(super) fn plan(infos: &BTreeMap<CopyId, PeerInfo>, interval: &Interval, me: CopyId) -> Option<Plan> {
     let leader = leader(infos, me)?;
     let authority = &infos[&leader];
     let fit = |copy: CopyId, tail: EVersion| {
@@ -55,7 +50,7 @@ pub(crate) fn plan(infos: &BTreeMap<CopyId, PeerInfo>, interval: &Interval, me: 
             plan.backfill.push(copy);
         }
     }
-    let size = interval.size.max(1) as usize;
+    let size = interval.places().max(1);
     let others = interval.members().map(CopyId::whole).chain(infos.keys().copied());
     for copy in others.collect::<Vec<_>>() {
         if plan.acting.len() < size && !plan.acting.contains(&copy.osd) && fit(copy, tail) {
@@ -70,7 +65,7 @@ mod tests {
     use super::*;
     use crate::history::History;
     use crate::meta::Info;
-    use types::HObject;
+    use types::{HObject, OsdId};
 
     /// What copies of a replicated pool told.
     fn heard<const N: usize>(told: [(OsdId, PeerInfo); N]) -> BTreeMap<CopyId, PeerInfo> {
