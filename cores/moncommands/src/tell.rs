@@ -3,6 +3,7 @@
 
 use super::describe::descriptions;
 use super::{Command, Cx, Row, mon, row, status, table};
+use counters::Readings;
 use grammar::{Args, Outcome, Refusal, Reply, refuse};
 use monstate::context::commit;
 use monstate::effective;
@@ -232,56 +233,28 @@ fn log_flush(cx: &mut Cx<'_>, _: &Args) -> Outcome {
 }
 
 fn perf(cx: &mut Cx<'_>, _: &Args) -> Outcome {
-    let value = counters(cx);
+    let value = dump(cx);
     Ok(cx.structure("perf", &value))
 }
 
 fn counter_dump(cx: &mut Cx<'_>, _: &Args) -> Outcome {
-    let value = grammar::labelled(&counters(cx));
+    let value = grammar::labelled(&dump(cx));
     Ok(cx.structure("counter_dump", &value))
 }
 
 fn counter_schema(cx: &mut Cx<'_>, _: &Args) -> Outcome {
-    let value = grammar::labelled(&schema(cx));
+    let value = grammar::labelled(&counters::schema(counters::mon::SECTIONS));
     Ok(cx.structure("counter_schema", &value))
 }
 
 fn perf_schema(cx: &mut Cx<'_>, _: &Args) -> Outcome {
-    let value = schema(cx);
+    let value = counters::schema(counters::mon::SECTIONS);
     Ok(cx.structure("perf_schema", &value))
 }
 
-/// Describes the counters. Priorities and short names are Ceph's.
-fn schema(cx: &Cx<'_>) -> Value {
-    let mut value = counters(cx);
-    for (section, counters) in value.as_object_mut().into_iter().flatten() {
-        for (name, counter) in counters.as_object_mut().into_iter().flatten() {
-            let units = if name.contains("bytes") { "bytes" } else { "none" };
-            let (priority, nick) = match name.as_str() {
-                "num_sessions" => (5, "sess"),
-                "election_call" => (8, "estt"),
-                "election_win" => (8, "ewon"),
-                "long_calls" => (5, ""),
-                _ => (0, ""),
-            };
-            // `PERFCOUNTER_U64 | PERFCOUNTER_COUNTER`; the others are levels.
-            let counts = section == "reactor" || name.starts_with("election_");
-            let (kind, metric) = if counts { (10, "counter") } else { (2, "gauge") };
-            *counter = json!({
-                "type": kind, "metric_type": metric, "value_type": "integer",
-                "description": format!("of the {section}: {}", name.replace('_', " ")), "nick": nick, "priority": priority,
-                "units": units,
-            });
-        }
-    }
-    value
-}
-
 fn no_histograms(cx: &mut Cx<'_>, _: &Args) -> Outcome {
-    let sections: Map<String, Value> = match counters(cx) {
-        Value::Object(all) => all.into_iter().map(|(section, _)| (section, json!({}))).collect(),
-        _ => Map::new(),
-    };
+    let sections: Map<String, Value> =
+        counters::mon::SECTIONS.iter().map(|section| (section.name.to_owned(), json!({}))).collect();
     Ok(cx.structure("perf_histogram", &Value::Object(sections)))
 }
 
@@ -317,13 +290,36 @@ fn mempools(cx: &mut Cx<'_>, _: &Args) -> Outcome {
 /// Does nothing: all counters of a monitor are levels, which have nothing to forget.
 fn perf_reset(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let name = args.str("var");
-    if name != "all" && counters(cx).get(name).is_none() {
+    if name != "all" && dump(cx).get(name).is_none() {
         refuse!(EINVAL, "there is nothing to reset that is called '{name}'");
     }
     Ok(cx.structure("perf_reset", &json!({"success": format!("perf reset {name}")})))
 }
 
-fn counters(cx: &Cx<'_>) -> Value {
+/// All that monitor and manager count, as `perf dump` shows it.
+fn dump(cx: &Cx<'_>) -> Value {
+    let (mut mon, mut log, mut turns) = (Readings::default(), Readings::default(), Readings::default());
+    mon.put_all([("num_sessions", cx.soft.connected.len()), ("election_call", 0), ("election_win", 1)]);
+    log.put_all([("entries", cx.state.index), ("snapshot_bytes", cx.env.snapshot_bytes)]);
+    let wakes = &cx.env.wakes;
+    turns.put_all([
+        ("idle_rounds", wakes.idle),
+        ("vain_rounds", wakes.vain),
+        ("held_rounds", wakes.held),
+        ("long_calls", wakes.long),
+        ("long_calls_us", wakes.long_us),
+    ]);
+    let readings = [
+        (counters::mon::CLUSTER, cluster(cx)),
+        (counters::mon::MON, mon),
+        (counters::mon::LOG, log),
+        (counters::mon::REACTOR, turns),
+    ];
+    readings.iter().map(|(section, readings)| (section.name.to_owned(), section.dump(readings))).collect::<Map<_, _>>().into()
+}
+
+/// Returns values of section `cluster`.
+fn cluster(cx: &Cx<'_>) -> Readings {
     let map = &cx.state.osdmap;
     let (exist, up, inside) = map.osd_counts();
     let space = cx.soft.total_space(cx.state);
@@ -332,22 +328,28 @@ fn counters(cx: &Cx<'_>) -> Value {
     let with = |bits: &[PgState]| -> u64 {
         states.iter().filter(|(state, _)| bits.iter().all(|bit| state.has(*bit))).map(|(_, n)| n).sum()
     };
-    json!({
-        "cluster": {
-            "num_mon": 1, "num_mon_quorum": 1, "num_osd": exist, "num_osd_up": up, "num_osd_in": inside, "osd_epoch": map.epoch,
-            "osd_bytes": space.total, "osd_bytes_used": space.total.saturating_sub(space.available), "osd_bytes_avail": space.available,
-            "num_pool": map.pools.len(), "num_pg": manager::soft::all_pgs(cx.state).count(), "num_object": sum.num_objects, "num_bytes": sum.num_bytes,
-            "num_pg_active_clean": with(&[PgState::ACTIVE, PgState::CLEAN]), "num_pg_active": with(&[PgState::ACTIVE]),
-            "num_pg_peering": with(&[PgState::PEERING]), "num_object_degraded": sum.num_objects_degraded,
-            "num_object_misplaced": sum.num_objects_misplaced, "num_object_unfound": sum.num_objects_unfound,
-        },
-        "mon": {"num_sessions": cx.soft.connected.len(), "election_call": 0, "election_win": 1},
-        "log": {"entries": cx.state.index, "snapshot_bytes": cx.env.snapshot_bytes},
-        "reactor": {
-            "idle_rounds": cx.env.wakes.idle, "vain_rounds": cx.env.wakes.vain, "held_rounds": cx.env.wakes.held,
-            "long_calls": cx.env.wakes.long, "long_calls_us": cx.env.wakes.long_us,
-        },
-    })
+    let mut out = Readings::default();
+    out.put_all([("num_mon", 1u64), ("num_mon_quorum", 1)]);
+    out.put("num_osd", exist);
+    out.put("num_osd_up", up);
+    out.put("num_osd_in", inside);
+    out.put("osd_epoch", map.epoch);
+    out.put("osd_bytes", space.total);
+    out.put("osd_bytes_used", space.total.saturating_sub(space.available));
+    out.put("osd_bytes_avail", space.available);
+    out.put("num_pool", map.pools.len());
+    out.put("num_pg", manager::soft::all_pgs(cx.state).count());
+    out.put("num_pg_active_clean", with(&[PgState::ACTIVE, PgState::CLEAN]));
+    out.put("num_pg_active", with(&[PgState::ACTIVE]));
+    out.put("num_pg_peering", with(&[PgState::PEERING]));
+    out.put_all([
+        ("num_object", sum.num_objects),
+        ("num_bytes", sum.num_bytes),
+        ("num_object_degraded", sum.num_objects_degraded),
+        ("num_object_misplaced", sum.num_objects_misplaced),
+        ("num_object_unfound", sum.num_objects_unfound),
+    ]);
+    out
 }
 
 fn no_ops(cx: &mut Cx<'_>, _: &Args) -> Outcome {

@@ -15,6 +15,15 @@ pub enum Readiness {
     Failed(String),
 }
 
+/// What a store counted since it was opened, and what it holds in memory.
+#[derive(Clone, Debug, Default)]
+pub struct Counted {
+    /// What it did.
+    pub counters: store::Counters,
+    /// What it holds.
+    pub memory: store::Memory,
+}
+
 /// A store with the disk side that its OSD drives.
 pub trait Backend: ObjectStore {
     /// A disk request ended.
@@ -37,8 +46,12 @@ pub trait Backend: ObjectStore {
     fn hindrance(&self) -> Option<String> {
         None
     }
-    /// Counters for `perf dump`, as a JSON object.
-    fn counters(&self) -> serde_json::Value;
+    /// Returns what kind of store it is, in a word.
+    fn kind(&self) -> &'static str;
+    /// Returns what it counted; nothing of a store that does not count.
+    fn counted(&self) -> Option<Counted> {
+        None
+    }
     /// Bytes of what is kept in memory only to be faster.
     fn cached(&self) -> usize {
         0
@@ -82,8 +95,8 @@ impl Backend for MemStore {
     fn stopped(&self) -> bool {
         self.uncommitted() == 0
     }
-    fn counters(&self) -> serde_json::Value {
-        serde_json::json!({ "kind": "memory" })
+    fn kind(&self) -> &'static str {
+        "memory"
     }
 }
 
@@ -140,49 +153,10 @@ impl Backend for store::Store {
     fn moved_parts(&self) -> u64 {
         store::Store::moved_parts(self)
     }
-    fn counters(&self) -> serde_json::Value {
-        let c = store::Store::counters(self);
-        let memory = self.memory();
-        serde_json::json!({
-            "kind": "disk",
-            "commits": c.commits,
-            "journal_groups": c.groups,
-            "journal_bytes": c.journal_bytes,
-            "direct_bytes": c.direct_bytes,
-            "moved_bytes": c.moved_bytes,
-            "ahead_bytes": c.ahead_bytes,
-            "index_bytes": c.index_bytes,
-            "checkpoints": c.checkpoints,
-            "data_hits": c.data_hits,
-            "data_misses": c.data_misses,
-            "page_hits": c.page_hits,
-            "page_misses": c.page_misses,
-            "objects_found": c.objects_found,
-            "objects_read": c.objects_read,
-            "damaged": c.damaged,
-            "stalled": c.stalled,
-            "defragmentation": {
-                "walks": c.defrag.walks,
-                "parts_looked_at": c.defrag.looked,
-                "parts_moved": c.defrag.parts,
-                "bytes_moved": c.defrag.bytes,
-                "runs_before": c.defrag.runs,
-                "parts_changed": c.defrag.changed,
-                "parts_damaged": c.defrag.damaged,
-                "pause_factor": c.defrag.yields,
-            },
-            "commit_latency_us_log2": c.commit_latency,
-            "memory": {
-                "blocks": memory.blocks,
-                "pages": memory.pages,
-                "records": memory.records,
-                "delta": memory.delta,
-                "maps": memory.maps,
-                "onodes": memory.onodes,
-                "ranges": memory.ranges,
-                // Of this OSD's thread: for requests and answers, but nobody else will have them meanwhile.
-                "buffers": node::buffers_kept(),
-            },
-        })
+    fn kind(&self) -> &'static str {
+        "disk"
+    }
+    fn counted(&self) -> Option<Counted> {
+        Some(Counted { counters: store::Store::counters(self), memory: self.memory() })
     }
 }

@@ -7,6 +7,7 @@ use crate::memory::TARGET;
 use crate::ops::Op;
 use crate::perf;
 use crate::{mempools, refused};
+use counters::Readings;
 use grammar::{Args, Format, Signature, Wrong, pretty};
 use msgr::auth::Revoked;
 use node::Now;
@@ -420,20 +421,33 @@ fn help(_: &mut Osd, _: Now, _: &Args) -> Answer {
     Answer::json(&json!(all))
 }
 
-fn counters(osd: &mut Osd, now: Now) -> Value {
-    let in_progress = osd.ops.in_progress();
-    // A section holds numbers and averages: what else a store tells is in `perf histogram dump` and `dump_store`.
-    let mut store = osd.store.counters();
-    let mut memory = store.as_object_mut().and_then(|s| s.remove("memory")).unwrap_or_else(|| json!({}));
-    memory["target"] = json!(osd.memory.in_force);
-    if let Some(store) = store.as_object_mut() {
-        store.retain(|_, value| value.is_number());
-    }
+/// All that this OSD counts, as `perf dump` shows it.
+fn dump(osd: &Osd, now: Now) -> Value {
+    let counted = osd.store.counted();
+    let mut memory = counted.as_ref().map_or_else(Readings::default, |counted| perf::memory_readings(&counted.memory));
+    memory.put("target", osd.memory.in_force);
+    let readings = [
+        (counters::osd::OSD, osd_readings(osd, now)),
+        (counters::osd::STAGES, osd.perf.stage_readings(&osd.ops.sub_ops)),
+        (counters::osd::PACE, osd.pace.readings()),
+        (counters::osd::REACTOR, turn_readings(osd)),
+        (counters::osd::PG, pg_readings(osd)),
+        (
+            counters::osd::STORE,
+            counted.as_ref().map_or_else(Readings::default, |counted| perf::store_readings(&counted.counters)),
+        ),
+        (counters::osd::MEMORY, memory),
+    ];
+    readings.iter().map(|(section, readings)| (section.name.to_owned(), section.dump(readings))).collect::<Map<_, _>>().into()
+}
+
+/// Returns values of section `osd`.
+fn osd_readings(osd: &Osd, now: Now) -> Readings {
     let (map, me, space) = (osd.maps.current(), osd.config.whoami, osd.store.space());
     let groups = osd.groups.len();
     let led = osd.groups.iter().filter(|(id, _)| map.placed(id.pg).acting_primary == me).count();
-    let mut section = osd.perf.json(now.mono, in_progress, &osd.ops.sub_ops);
-    for (name, value) in [
+    let mut out = osd.perf.readings(now.mono, osd.ops.in_progress(), &osd.ops.sub_ops);
+    out.put_all([
         ("numpg", groups as u64),
         ("numpg_primary", led as u64),
         ("numpg_replica", (groups - led) as u64),
@@ -442,57 +456,59 @@ fn counters(osd: &mut Osd, now: Now) -> Value {
         ("stat_bytes", space.total),
         ("stat_bytes_used", space.total.saturating_sub(space.available)),
         ("stat_bytes_avail", space.available),
-    ] {
-        section[name] = json!(value);
-    }
-    json!({
-        "osd": section,
-        "stages": osd.perf.stages_json(&osd.ops.sub_ops),
-        "pace": osd.pace.json(),
-        "reactor": {
-            "idle_rounds": osd.wakes.idle, "vain_rounds": osd.wakes.vain, "held_rounds": osd.wakes.held,
-            "long_calls": osd.wakes.long, "long_calls_us": osd.wakes.long_us,
-        },
-        "pg": pg_counters(osd),
-        "store": store,
-        "store_memory": memory,
-    })
+    ]);
+    out
+}
+
+/// Returns values of section `reactor`.
+fn turn_readings(osd: &Osd) -> Readings {
+    let mut out = Readings::default();
+    out.put_all([
+        ("idle_rounds", osd.wakes.idle),
+        ("vain_rounds", osd.wakes.vain),
+        ("held_rounds", osd.wakes.held),
+        ("long_calls", osd.wakes.long),
+        ("long_calls_us", osd.wakes.long_us),
+    ]);
+    out
+}
+
+/// Returns values of section `pg`.
+fn pg_readings(osd: &Osd) -> Readings {
+    let log = osd.groups.log_size();
+    let (epochs, map_bytes) = osd.maps.held();
+    let mut out = Readings::default();
+    out.put_all([
+        ("pgs", osd.groups.len()),
+        ("log_entries", log.entries),
+        ("log_dups", log.dups),
+        ("log_bytes", log.bytes),
+        ("map_epochs", epochs),
+        ("map_bytes", map_bytes),
+    ]);
+    out
 }
 
 /// All that the store counts, with words and distributions.
 fn dump_store(osd: &mut Osd, _: Now, _: &Args) -> Answer {
-    Answer::json(&osd.store.counters())
-}
-
-/// Returns what placement groups and maps hold in memory.
-fn pg_counters(osd: &Osd) -> Value {
-    let log = osd.groups.log_size();
-    let (epochs, map_bytes) = osd.maps.held();
-    json!({
-        "pgs": osd.groups.len(),
-        "log_entries": log.entries,
-        "log_dups": log.dups,
-        "log_bytes": log.bytes,
-        "map_epochs": epochs,
-        "map_bytes": map_bytes,
-    })
+    Answer::json(&perf::dump_store(osd.store.kind(), osd.store.counted().as_ref()))
 }
 
 fn perf_dump(osd: &mut Osd, now: Now, args: &Args) -> Answer {
-    let all = counters(osd, now);
+    let all = dump(osd, now);
     Answer::json(&perf::select(all, args.opt("logger"), args.opt("counter")))
 }
 
 fn counter_dump(osd: &mut Osd, now: Now, _: &Args) -> Answer {
-    Answer::json(&grammar::labelled(&counters(osd, now)))
+    Answer::json(&grammar::labelled(&dump(osd, now)))
 }
 
-fn counter_schema(osd: &mut Osd, now: Now, _: &Args) -> Answer {
-    Answer::json(&grammar::labelled(&perf::schema(&counters(osd, now))))
+fn counter_schema(_: &mut Osd, _: Now, _: &Args) -> Answer {
+    Answer::json(&grammar::labelled(&counters::schema(counters::osd::SECTIONS)))
 }
 
-fn perf_schema(osd: &mut Osd, now: Now, args: &Args) -> Answer {
-    let schema = perf::schema(&counters(osd, now));
+fn perf_schema(_: &mut Osd, _: Now, args: &Args) -> Answer {
+    let schema = counters::schema(counters::osd::SECTIONS);
     Answer::json(&perf::select(schema, args.opt("logger"), args.opt("counter")))
 }
 
@@ -501,13 +517,12 @@ fn histogram_schema(osd: &mut Osd, _: Now, _: &Args) -> Answer {
 }
 
 fn dump_mempools(osd: &mut Osd, _: Now, _: &Args) -> Answer {
-    let memory = osd.store.counters()["memory"].take();
-    Answer::json(&mempools::describe(osd, &memory))
+    Answer::json(&mempools::describe(osd))
 }
 
 /// The counters of the store that are about its index, which is what a database of keys is in Ceph.
 fn dump_index(osd: &mut Osd, _: Now, _: &Args) -> Answer {
-    let mut counters = osd.store.counters();
+    let mut counters = perf::dump_store(osd.store.kind(), osd.store.counted().as_ref());
     let names = ["commits", "journal_groups", "journal_bytes", "index_bytes", "checkpoints", "page_hits", "page_misses"];
     Answer::json(&names.iter().map(|name| ((*name).to_owned(), counters[*name].take())).collect::<Map<_, _>>().into())
 }

@@ -64,7 +64,7 @@ mod unfound;
 mod unions;
 mod vigil;
 
-pub use backend::{Backend, Readiness};
+pub use backend::{Backend, Counted, Readiness};
 pub use config::{OPTIONS, OptionRow, Options, OsdConfig};
 pub use memory::store_share;
 #[cfg(feature = "sim")]

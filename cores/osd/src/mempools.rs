@@ -39,28 +39,30 @@ const POOLS: [&str; 29] = [
     "unittest_2",
 ];
 
-/// Gives the figures: things and bytes of each pool, and of all together. `store` is what the store tells of its
-/// memory.
-pub(crate) fn describe(osd: &Osd, store: &Value) -> Value {
+/// Gives the figures: things and bytes of each pool, and of all together.
+pub(crate) fn describe(osd: &Osd) -> Value {
+    let counted = osd.store.counted();
+    // Buffers are the thread's; without a disk under it, there are none.
+    let buffers = if counted.is_some() { node::buffers_kept() } else { 0 };
+    let store = counted.unwrap_or_default().memory;
     let log = osd.groups.log_size();
     let (epochs, map_bytes) = osd.maps.held();
-    let bytes = |name: &str| store[name].as_u64().unwrap_or(0);
     let held = [
-        ("bluestore_alloc", 1, bytes("maps")),
-        ("bluestore_cache_data", bytes("blocks") / 4096, bytes("blocks")),
-        ("bluestore_cache_onode", bytes("onodes"), 0),
-        ("bluestore_cache_meta", bytes("pages") / 4096, bytes("pages")),
-        ("bluestore_cache_other", bytes("ranges"), bytes("delta")),
-        ("bluestore_writing_deferred", 0, bytes("records")),
-        ("buffer_anon", 0, bytes("buffers")),
-        ("osd", osd.groups.len() as u64, 0),
-        ("osd_pglog", (log.entries + log.dups) as u64, log.bytes as u64),
-        ("osdmap", epochs as u64, map_bytes as u64),
+        ("bluestore_alloc", 1, store.maps),
+        ("bluestore_cache_data", store.blocks / 4096, store.blocks),
+        ("bluestore_cache_onode", store.onodes, 0),
+        ("bluestore_cache_meta", store.pages / 4096, store.pages),
+        ("bluestore_cache_other", store.ranges, store.delta),
+        ("bluestore_writing_deferred", 0, store.records),
+        ("buffer_anon", 0, buffers),
+        ("osd", osd.groups.len(), 0),
+        ("osd_pglog", log.entries + log.dups, log.bytes),
+        ("osdmap", epochs, map_bytes),
     ];
     lay_out(&held)
 }
 
-fn lay_out(held: &[(&str, u64, u64)]) -> Value {
+fn lay_out(held: &[(&str, usize, usize)]) -> Value {
     let one = |name: &str| {
         let (items, bytes) = held.iter().find(|(pool, ..)| *pool == name).map_or((0, 0), |(_, items, bytes)| (*items, *bytes));
         json!({ "items": items, "bytes": bytes })

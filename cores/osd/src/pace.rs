@@ -27,9 +27,9 @@
 use crate::Osd;
 use crate::groups::Slot;
 use crate::ops::{Op, Place, Wait};
+use counters::Readings;
 use node::{Mono, Now};
 use pg::Step;
-use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -364,19 +364,19 @@ impl Pace {
         if self.is_idle() { Mono::NEVER } else { self.next }
     }
 
-    /// As `perf dump` shows it.
-    pub(crate) fn json(&self) -> Value {
+    /// Returns values of section `pace`.
+    pub(crate) fn readings(&self) -> Readings {
         let micros = |time: Duration| time.as_micros() as u64;
-        json!({
-            "window": (self.window * 1000.0).round() / 1000.0,
-            "moving": self.in_motion(),
-            "groups_held_back": self.held_back.len(),
-            "baseline_us": self.baseline().map_or(0, micros),
-            "felt_us": micros(self.felt),
-            "halved": self.counts.halved,
-            "widened": self.counts.widened,
-            "rests": self.counts.rests,
-        })
+        let mut out = Readings::default();
+        out.put("window", (self.window * 1000.0).round() / 1000.0);
+        out.put("moving", self.in_motion());
+        out.put("groups_held_back", self.held_back.len());
+        out.put("baseline_us", self.baseline().map_or(0, micros));
+        out.put("felt_us", micros(self.felt));
+        out.put("halved", self.counts.halved);
+        out.put("widened", self.counts.widened);
+        out.put("rests", self.counts.rests);
+        out
     }
 }
 

@@ -6,6 +6,7 @@
 
 use crate::text::{Kind, Text};
 use Kind::{Counter, Gauge, Untyped};
+use counters::Family;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -333,24 +334,6 @@ fn images(out: &mut Text, all: &Value) {
     out.put("nacre_rbd_images_left_out", Gauge, help, &[], number(&all["images_left_out"]));
 }
 
-/// Counters of section `osd` that say what is, not what was.
-const LEVELS: [&str; 8] =
-    ["op_wip", "uptime", "numpg", "numpg_primary", "numpg_replica", "stat_bytes", "stat_bytes_used", "stat_bytes_avail"];
-
-/// Counters of section `osd` that Ceph does not have.
-const OURS: [&str; 10] = [
-    "op_dropped",
-    "op_denied",
-    "maps_shared",
-    "reactor_rounds",
-    "rounds_congested",
-    "answers_held",
-    "letters_sent",
-    "boots_asked",
-    "uptime",
-    "images_left_out",
-];
-
 /// The families of the daemons of this host.
 pub fn daemons(out: &mut Text, host: &str, version: &str, told: &[Told]) {
     out.put("nacre_build_info", Gauge, "The program of this host", &[("hostname", host), ("version", version)], 1);
@@ -369,54 +352,35 @@ pub fn daemons(out: &mut Text, host: &str, version: &str, told: &[Told]) {
     }
 }
 
+/// Puts each counter of an OSD as its row of the table says.
 fn osd(out: &mut Text, daemon: (&str, &str), perf: &Value) {
-    for (name, value) in perf["osd"].as_object().into_iter().flatten() {
-        let kind = if LEVELS.contains(&name.as_str()) { Gauge } else { Counter };
-        let help = "A counter of an OSD: `ceph daemon osd.N perf schema`";
-        if OURS.contains(&name.as_str()) {
-            figure(
-                out,
-                &format!("nacre_osd_{name}{}", if kind == Counter { "_total" } else { "" }),
-                kind,
-                help,
-                &[daemon],
-                value,
-            );
-        } else {
-            figure(out, &format!("ceph_osd_{name}"), kind, help, &[daemon], value);
+    for section in counters::osd::SECTIONS {
+        for counter in section.counters {
+            let value = &perf[section.name][counter.name];
+            let Some(family) = counter.family.filter(|_| !value.is_null()) else { continue };
+            let kind = if counter.kind == counters::Kind::Level { Gauge } else { Counter };
+            let name = counter.family_name().unwrap_or_default();
+            match family {
+                Family::Ceph | Family::Ours => {
+                    figure(out, &name, kind, "A counter of an OSD: `ceph daemon osd.N perf schema`", &[daemon], value);
+                }
+                Family::Named(_) => figure(out, &name, kind, counter.help, &[daemon], value),
+                Family::Stage => {
+                    let (of, stage) = counter.name.rsplit_once('_').unwrap_or((counter.name, ""));
+                    let (labels, help) = ([daemon, ("kind", of), ("stage", stage)], "Where the time of operations goes");
+                    figure(out, "nacre_osd_op_stage_seconds", kind, help, &labels, value);
+                }
+                Family::Memory => {
+                    let help = "Memory that an OSD holds, by what it is for; `target` is what it may hold";
+                    figure(out, "nacre_osd_memory_bytes", kind, help, &[daemon, ("part", counter.name)], value);
+                }
+                Family::Pace => {
+                    let help = "How recovery yields to clients";
+                    let scale = if counter.name.ends_with("_us") { 1e6 } else { 1.0 };
+                    out.put(&name, kind, help, &[daemon], number(value) / scale);
+                }
+            }
         }
-    }
-    for (ours, theirs, help) in [
-        ("objects_found", "ceph_bluestore_onode_hits", "Entries of objects that were found in memory"),
-        ("objects_read", "ceph_bluestore_onode_misses", "Entries of objects that were looked for in the index"),
-    ] {
-        figure(out, theirs, Counter, help, &[daemon], &perf["store"][ours]);
-    }
-    for (name, value) in perf["stages"].as_object().into_iter().flatten() {
-        let (kind, stage) = name.rsplit_once('_').unwrap_or((name, ""));
-        if stage != "total" {
-            let labels = [daemon, ("kind", kind), ("stage", stage)];
-            figure(out, "nacre_osd_op_stage_seconds", Counter, "Where the time of operations goes", &labels, value);
-        }
-    }
-    for (part, value) in perf["store_memory"].as_object().into_iter().flatten() {
-        let help = "Memory that an OSD holds, by what it is for; `target` is what it may hold";
-        figure(out, "nacre_osd_memory_bytes", Gauge, help, &[daemon, ("part", part)], value);
-    }
-    for (name, value) in perf["pace"].as_object().into_iter().flatten() {
-        let help = "How recovery yields to clients";
-        match name.strip_suffix("_us") {
-            Some(name) => out.put(&format!("nacre_osd_pace_{name}_seconds"), Gauge, help, &[daemon], number(value) / 1e6),
-            None => figure(out, &format!("nacre_osd_pace_{name}"), Gauge, help, &[daemon], value),
-        }
-    }
-    for (ours, name, help) in [
-        ("commits", "nacre_osd_commits_total", "Transactions that became durable"),
-        ("journal_bytes", "nacre_osd_journal_bytes_total", "Bytes written to the journal"),
-        ("moved_bytes", "nacre_osd_moved_bytes_total", "Bytes that checkpoints moved from the journal to their places"),
-        ("damaged", "nacre_osd_damaged_reads_total", "Reads that found damage"),
-    ] {
-        figure(out, name, Counter, help, &[daemon], &perf["store"][ours]);
     }
 }
 

@@ -12,7 +12,7 @@ use objectstore::{
     Event, Hold, Limit, ObjectChanges, ObjectStat, ObjectStore, Page, Range, Read, Refused, Space, Ticket, Transaction, Unfit,
     View, Wish,
 };
-use osd::{Backend, Osd, Readiness};
+use osd::{Backend, Counted, Osd, Readiness};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
@@ -431,8 +431,11 @@ impl Backend for Wrapped {
     fn self_check(&self, thorough: bool) -> Result<(), String> {
         self.store.self_check(thorough)
     }
-    fn counters(&self) -> serde_json::Value {
-        self.store.counters()
+    fn kind(&self) -> &'static str {
+        self.store.kind()
+    }
+    fn counted(&self) -> Option<Counted> {
+        self.store.counted()
     }
 }
 

@@ -270,8 +270,8 @@ impl Backend for RefStore {
         self.memory.uncommitted() == 0
     }
 
-    fn counters(&self) -> serde_json::Value {
-        serde_json::json!({ "kind": "reference" })
+    fn kind(&self) -> &'static str {
+        "reference"
     }
 }
 

@@ -7,9 +7,8 @@ use manager::soft::{ServiceSoft, bytes_of};
 use messages::internal::{OsdAlive, OsdBoot, OsdDown, OsdFailures, OsdReport, PgTempWish};
 use messages::mon::{
     Auth, AuthReply, Command, GetPoolStats, GetPoolStatsReply, LogMsg, MgrClose, MgrCommand, MgrConfigure, MgrOpen, MgrReport,
-    MonCommand, MonGetMap, MonGetVersion, MonGetVersionReply, MonMapMsg, MonSubscribe, Ping, PoolOp, Statfs, StatfsReply,
+    MonCommand, MonGetMap, MonGetVersion, MonMapMsg, MonSubscribe, Ping, PoolOp, Statfs, StatfsReply,
 };
-use monstate::state::State;
 use msgr::Event;
 use node::{Now, Outputs};
 use std::collections::BTreeSet;
@@ -289,18 +288,4 @@ impl Monitor {
             self.keep_lines(lines);
         }
     }
-}
-
-pub(super) fn version(state: &State, ask: &MonGetVersion) -> MonGetVersionReply {
-    let (version, oldest) = match ask.what.as_str() {
-        "osdmap" => (u64::from(state.history.last()), u64::from(state.history.first())),
-        "monmap" => (state.monmap.epoch.into(), 1),
-        "mgrmap" => (state.mgrmap.epoch.into(), 1),
-        "config" => (state.config.version, 0),
-        "auth" => (state.auth.version, 0),
-        "logm" => (state.log_version, 0),
-        "fsmap" | "mdsmap" => (1, 1),
-        _ => (0, 0),
-    };
-    MonGetVersionReply { handle: ask.handle, version, oldest }
 }

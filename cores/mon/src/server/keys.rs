@@ -59,10 +59,10 @@ impl Monitor {
             }
             mon.global_ids.end = state.auth.global_id_limit;
         }
-        if self.published.auth == state.auth.version {
+        if self.keys_version == state.auth.version {
             return;
         }
-        self.published.auth = state.auth.version;
+        self.keys_version = state.auth.version;
         let ttl = |name| Duration::from_secs_f64(effective::monitor_number(&state, &self.env, name).clamp(10.0, 1e8));
         let (auth_ttl, service_ttl) = (ttl("auth_mon_ticket_ttl"), ttl("auth_service_ticket_ttl"));
         let reclaim = effective::monitor_flag(&state, &self.env, "auth_allow_insecure_global_id_reclaim");

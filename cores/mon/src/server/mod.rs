@@ -2,7 +2,8 @@
 //!
 //! - `mod`: the rounds and phases; [`proposals`]: the way of a proposal; [`net`]: connections;
 //! - [`leader`]: what only a leader has, the beginning and the end of a reign; what every voter has is [`monlog::replica`];
-//! - [`sessions`]: who is connected, what they subscribed to, what is sent to them;
+//! - [`sessions`]: who is connected, what they subscribed to, what is sent to them; [`maps`]: what they may
+//!   subscribe to, a row for each kind;
 //! - [`dispatch`]: messages; [`run`]: commands; [`rights`]: who may give which; [`lines`]: the cluster log; [`poolop`]: pool operations of librados;
 //! - [`osds`]: the lives of OSDs; [`peering`]: what they ask for while they peer; [`failures`]: who is down; [`outs`]: who is
 //!   out; [`tick`]: what time brings; [`upgrade`]: what a new release changes; [`defaults`]: what new
@@ -24,6 +25,7 @@ mod keys;
 mod leader;
 mod lines;
 mod manager;
+mod maps;
 mod members;
 mod net;
 mod osds;
@@ -106,8 +108,10 @@ pub struct Monitor {
     room: room::Room,
     /// Sessions whose commands wait for their turn.
     turns: turns::Turns,
-    /// Epoch up to which subscribers were told.
-    published: Published,
+    /// What subscribers were told last.
+    published: maps::Published,
+    /// Version of the keys that the messengers have.
+    keys_version: u64,
     /// It was asked to stop; before it serves, what was begun comes first.
     stop_asked: bool,
     /// Until when a leader that stops waits for another one.
@@ -118,18 +122,6 @@ pub struct Monitor {
     /// Changes of maps that are kept, whoever needs more.
     #[cfg(feature = "sim")]
     few_maps: Option<u32>,
-}
-
-/// What subscribers were told last.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Published {
-    osdmap: u32,
-    crush: i32,
-    monmap: u32,
-    mgrmap: u32,
-    config: u64,
-    log: u64,
-    auth: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,7 +206,8 @@ impl Monitor {
             held_calls: Vec::new(),
             room: room::Room::default(),
             turns: turns::Turns::default(),
-            published: Published::default(),
+            published: maps::Published::default(),
+            keys_version: 0,
             stop_asked: false,
             stop_by: None,
             #[cfg(feature = "sim")]

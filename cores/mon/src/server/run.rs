@@ -280,7 +280,7 @@ impl Monitor {
         match self.leader.reads.remove(id.0) {
             Some(Read::Command { to, parsed, input, asker }) => self.read_command(now, to, &parsed, &input, &asker, out),
             Some(Read::Version { session, tid, ask }) => {
-                let reply = super::dispatch::version(&self.replica.applied, &ask);
+                let reply = super::maps::version(&self.replica.applied, &ask);
                 self.reply(session, tid, reply.encode());
             }
             Some(Read::Found(after)) => after.into_iter().for_each(|outgoing| self.send_when_durable(outgoing, out)),

@@ -58,7 +58,7 @@ impl Monitor {
         holds!(behind && indexes.is_sorted(), "entries {indexes:?} are waited for, {} is applied", self.replica.applied.index);
         let last = self.leader.ahead.back().map_or(self.replica.applied.index, |(index, _)| *index);
         holds!(indexes.last().is_none_or(|index| *index <= last), "entries {indexes:?} are waited for, {last} was proposed last");
-        let (told, epoch) = (self.published.osdmap, self.replica.applied.osdmap.epoch);
+        let (told, epoch) = (self.published.osdmap(), u64::from(self.replica.applied.osdmap.epoch));
         holds!(told <= epoch, "subscribers were told of map {told}, {epoch} is durable");
         Ok(())
     }

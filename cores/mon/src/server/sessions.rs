@@ -1,11 +1,11 @@
 //! Sessions: who is there, what they may do, what they subscribed to.
 
+use super::Monitor;
+use super::maps::{Made, Published, Subscriber, Topic, osd_maps};
 use super::rights::Rights;
-use super::{Monitor, Published};
 use images::RequestId;
 use manager::soft::Connected;
-use messages::mon::{ConfigMsg, LogEntry, LogMsg, MgrMapMsg, MonMapMsg, MonSubscribe, OsdMapMsg, SubscribeItem};
-use monstate::state::{State, place_of};
+use messages::mon::{MonSubscribe, SubscribeItem};
 use msgr::Peer;
 use node::{CallId, Mono, Now, Output, Outputs};
 use std::collections::BTreeMap;
@@ -13,17 +13,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use types::{EntityName, Message, OsdId, SessionId};
 
-/// Bytes of maps that one message carries at most.
-const MAP_BYTES: usize = 4 << 20;
-/// Maps that one message carries at most.
-const MAPS: usize = 100;
 /// Bytes of the name of a host, as DNS has it. A longer one is no host's.
 const HOST: usize = 255;
 /// How long after it asked for the OSD map once a session hears of OSDs that die, without asking. A client asks once when it begins. If
 /// what it learns of dies in that very moment, it would ask again only when it holds its operation for late, after 10 to 15 s.
 const NEWCOMER: Duration = Duration::from_secs(30);
-/// Lines of the cluster log that a new subscriber is given at once at most.
-const LOG_LINES: usize = 1_000;
 
 /// Whose messenger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,7 +49,7 @@ pub(crate) struct Session {
     /// May do what.
     pub(crate) rights: Rights,
     /// Subscriptions by kind.
-    pub(crate) subs: BTreeMap<&'static str, SubscribeItem>,
+    pub(crate) subs: BTreeMap<Topic, SubscribeItem>,
     /// Configuration as it was sent last.
     pub(crate) config: Option<BTreeMap<String, String>>,
     /// If it is an OSD that booted: its number.
@@ -65,10 +59,6 @@ pub(crate) struct Session {
     /// Time when it last asked for the OSD map once, and the epoch that it lacks since.
     pub(crate) asked_once: Option<(Mono, u64)>,
 }
-
-/// Messages with OSD maps, by the epoch that the receiver lacks first, and what comes next. A map goes to all OSDs at once.
-#[derive(Default)]
-struct Made(BTreeMap<u64, (Vec<Message>, u64)>);
 
 /// All sessions.
 #[derive(Debug, Default)]
@@ -124,64 +114,41 @@ impl Monitor {
             let Some(entry) = self.sessions.0.get_mut(&(Side::Mon, session)) else { return };
             // Kinds that do not exist here (file systems, keys) are never answered, as by a cluster without them, and not kept. Neither are
             // those that the session may not have.
-            let Some(what) = KNOWN.iter().copied().find(|known| *known == what) else { continue };
-            if !may_subscribe(&entry.rights, what) {
-                continue;
-            }
-            if is_log(what) {
-                // A session follows the cluster log at one level: librados asks for the next without giving up the last.
-                entry.subs.retain(|other, _| !is_log(other));
-            }
-            entry.subs.insert(what, item);
-            self.serve_subscription(session, what, true, &mut Made::default());
+            let Some(topic) = Topic::find(&what).filter(|topic| topic.may_follow(&entry.rights)) else { continue };
+            entry.subs.retain(|other, _| !topic.replaces(*other));
+            entry.subs.insert(topic, item);
+            self.serve_subscription(session, topic, true, &mut Made::default());
         }
     }
 
     /// Tells subscribers what is new.
     pub(super) fn publish(&mut self, now: Now, _out: &mut Outputs) {
         let state = self.replica.applied.clone();
-        let new = Published {
-            osdmap: state.osdmap.epoch,
-            crush: state.osdmap.crush_version,
-            monmap: state.monmap.epoch,
-            mgrmap: state.mgrmap.epoch,
-            config: state.config.version,
-            log: state.log_version,
-            auth: self.published.auth,
-        };
+        let new = Published::of(&state);
         let old = std::mem::replace(&mut self.published, new);
         if old == new {
             return;
         }
-        if old.osdmap != new.osdmap {
+        if old.differs(&new, Topic::OSDMAP) {
             self.map_for_manager();
             self.remember_map();
             self.leader.soft.prune(&state);
             self.leader.duties.images.prune(&state);
         }
-        if old.monmap != new.monmap {
+        if old.differs(&new, Topic::MONMAP) {
             self.peers_follow(now);
             let (addrs, rank) = (self.env.config.addrs.clone(), self.rank());
             self.mon.set_addrs(addrs, rank as i64);
         }
-        let changed = |what: &str| match what {
-            "osdmap" => old.osdmap != new.osdmap,
-            "monmap" => old.monmap != new.monmap,
-            "mgrmap" => old.mgrmap != new.mgrmap,
-            // Options may hold for a place in the CRUSH map, or a device class.
-            "config" => old.config != new.config || old.crush != new.crush,
-            log if is_log(log) => old.log != new.log,
-            _ => false,
-        };
         let of = |((_, id), s): (&(Side, SessionId), &Session)| {
-            s.subs.keys().filter(|what| changed(what)).map(|what| (*id, *what)).collect::<Vec<_>>()
+            s.subs.keys().filter(|topic| old.differs(&new, **topic)).map(|topic| (*id, *topic)).collect::<Vec<_>>()
         };
-        let all: Vec<(SessionId, &'static str)> = self.sessions.0.iter().flat_map(of).collect();
+        let all: Vec<(SessionId, Topic)> = self.sessions.0.iter().flat_map(of).collect();
         let mut made = Made::default();
-        for (session, what) in all {
-            self.serve_subscription(session, what, false, &mut made);
+        for (session, topic) in all {
+            self.serve_subscription(session, topic, false, &mut made);
         }
-        if state.osdmap.osd_info.iter().any(|osd| osd.down_at > old.osdmap) {
+        if state.osdmap.osd_info.iter().any(|osd| u64::from(osd.down_at) > old.osdmap()) {
             self.tell_newcomers(now, &mut made);
         }
     }
@@ -191,12 +158,12 @@ impl Monitor {
         let state = self.replica.applied.clone();
         let new = |((_, id), session): (&(Side, SessionId), &Session)| {
             let (at, lacks) = session.asked_once?;
-            let fresh = now.mono.since(at) < NEWCOMER && !session.subs.contains_key("osdmap");
+            let fresh = now.mono.since(at) < NEWCOMER && !session.subs.contains_key(&Topic::OSDMAP);
             fresh.then_some((*id, lacks))
         };
         let newcomers: Vec<(SessionId, u64)> = self.sessions.0.iter().filter_map(new).collect();
         for (session, lacks) in newcomers {
-            let (messages, next) = made.0.entry(lacks).or_insert_with(|| osd_maps(&state, lacks)).clone();
+            let (messages, next) = made.osd_maps(&state, lacks);
             messages.into_iter().for_each(|m| self.mon.send(session, m));
             if let Some(entry) = self.sessions.0.get_mut(&(Side::Mon, session)) {
                 entry.asked_once = entry.asked_once.map(|(at, _)| (at, next));
@@ -205,46 +172,25 @@ impl Monitor {
     }
 
     /// Sends what a subscription lacks. `first` if it was just made; `made` are messages of this state that others were sent.
-    fn serve_subscription(&mut self, session: SessionId, what: &str, first: bool, made: &mut Made) {
+    fn serve_subscription(&mut self, session: SessionId, topic: Topic, first: bool, made: &mut Made) {
         let state = self.replica.applied.clone();
-        let Some(entry) = self.sessions.0.get(&(Side::Mon, session)) else { return };
-        let Some(item) = entry.subs.get(what).copied() else { return };
-        let (messages, next) = match what {
-            "monmap" => newer(item, state.monmap.epoch, || MonMapMsg { monmap: state.monmap_bytes.clone() }.encode()),
-            "mgrmap" => newer(item, state.mgrmap.epoch, || MgrMapMsg { map: state.mgrmap_bytes.clone() }.encode()),
-            "osdmap" => made.0.entry(item.start).or_insert_with(|| osd_maps(&state, item.start)).clone(),
-            "config" => {
-                let config = self.config_for(&state, entry);
-                if !first && entry.config.as_ref() == Some(&config) {
-                    return;
-                }
-                if let Some(entry) = self.sessions.0.get_mut(&(Side::Mon, session)) {
-                    entry.config = Some(config.clone());
-                }
-                (vec![ConfigMsg { config }.encode()], item.start)
-            }
-            log if is_log(log) => log_lines(&state, log, item.start, first),
-            _ => return,
-        };
+        let Some(entry) = self.sessions.0.get_mut(&(Side::Mon, session)) else { return };
+        let Some(item) = entry.subs.get(&topic).copied() else { return };
+        let (start, entity) = (item.start, &entry.peer.name);
+        let mut to = Subscriber { topic, entity, host: &entry.host, config: &mut entry.config, start, first };
+        let (messages, next) = topic.messages(&state, &mut to, made);
         let answered = !messages.is_empty();
         messages.into_iter().for_each(|m| self.mon.send(session, m));
         let asked_at = self.replica.log.now();
         let Some(entry) = self.sessions.0.get_mut(&(Side::Mon, session)) else { return };
         if answered && item.once() {
-            entry.subs.remove(what);
-            if what == "osdmap" {
+            entry.subs.remove(&topic);
+            if topic == Topic::OSDMAP {
                 entry.asked_once = Some((asked_at, next));
             }
-        } else if let Some(item) = entry.subs.get_mut(what) {
+        } else if let Some(item) = entry.subs.get_mut(&topic) {
             item.start = next;
         }
-    }
-
-    /// An entity's options.
-    fn config_for(&self, state: &State, session: &Session) -> BTreeMap<String, String> {
-        let place = place_of(state, &session.peer.name.kind, &session.peer.name.id, &session.host);
-        let options = state.config.for_entity(&session.peer.name, &place);
-        options.into_iter().map(|(name, (_, value))| (name, value)).collect()
     }
 
     /// Sends what waited for an entry.
@@ -278,91 +224,4 @@ pub(super) fn connected(peer: &Peer) -> Connected {
         caps: peer.caps.as_ref().map(ToString::to_string),
         global_id: peer.global_id,
     }
-}
-
-/// What there is to subscribe to.
-const KNOWN: [&str; 10] =
-    ["monmap", "mgrmap", "osdmap", "config", "log", "log-debug", "log-info", "log-sec", "log-warn", "log-error"];
-
-/// Returns true if somebody may follow something. The rules are Ceph's: everybody has the monitors' map and his own
-/// options, since nobody could do anything without; all else needs `mon r`, and the OSD map `osd r` as well.
-fn may_subscribe(rights: &Rights, what: &str) -> bool {
-    match what {
-        "monmap" | "config" => true,
-        "osdmap" => rights.allows("mon", true, false) && rights.allows("osd", true, false),
-        _ => rights.allows("mon", true, false),
-    }
-}
-
-fn newer(item: SubscribeItem, epoch: u32, message: impl FnOnce() -> Message) -> (Vec<Message>, u64) {
-    if item.start <= u64::from(epoch) { (vec![message()], u64::from(epoch) + 1) } else { (Vec::new(), item.start) }
-}
-
-/// Maps from `start` on, and what comes next: the current full map for 0; increments for an epoch that is kept; else the
-/// oldest full map and all that follow.
-pub(super) fn osd_maps(state: &State, start: u64) -> (Vec<Message>, u64) {
-    let (first, last) = (state.history.first(), state.history.last());
-    if start > u64::from(last) {
-        return (Vec::new(), start);
-    }
-    let blank = OsdMapMsg { fsid: state.fsid, oldest: first, newest: last, ..OsdMapMsg::default() };
-    let mut message = blank.clone();
-    let mut epoch = start as u32;
-    let mut bytes = 0;
-    if start == 0 || start <= u64::from(first) {
-        epoch = if start == 0 { last } else { first };
-        if let Some(full) = state.history.full(epoch) {
-            bytes += full.len();
-            message.full.insert(epoch, full);
-        }
-        epoch += 1;
-    }
-    let mut messages = Vec::new();
-    for epoch in epoch..=last {
-        let Some(inc) = state.history.incremental(epoch) else { continue };
-        if bytes + inc.len() > MAP_BYTES || message.incremental.len() >= MAPS {
-            messages.push(std::mem::replace(&mut message, blank.clone()).encode());
-            bytes = 0;
-        }
-        bytes += inc.len();
-        message.incremental.insert(epoch, inc.clone());
-    }
-    messages.push(message.encode());
-    (messages, u64::from(last) + 1)
-}
-
-/// Returns true if a subscription is one to the cluster log: `log`, or `log-` and a level.
-fn is_log(what: &str) -> bool {
-    what.starts_with("log")
-}
-
-/// Lines of at least the wanted level, of all channels: clients choose (`ceph -w`, `ceph -W audit`). And the version
-/// after them. A new subscriber from 0 gets none of the past but the last line of the cluster's own channel, to know
-/// that it is subscribed: audits may have come after it.
-fn log_lines(state: &State, what: &str, start: u64, first: bool) -> (Vec<Message>, u64) {
-    let level = match what.trim_start_matches("log").trim_start_matches('-') {
-        "debug" => 0,
-        "sec" => 2,
-        "warn" => 3,
-        "error" => 4,
-        _ => 1,
-    };
-    let version = state.log_version;
-    let newcomer = start == 0 && first;
-    if !newcomer && start > version {
-        return (Vec::new(), start);
-    }
-    let (within, most) = if newcomer {
-        (usize::MAX, 1)
-    } else {
-        let fresh = (version + 1 - start.max(1)).min(LOG_LINES as u64) as usize;
-        (fresh, fresh)
-    };
-    let wanted = |e: &&Arc<LogEntry>| e.level >= level && (!newcomer || e.channel == "cluster");
-    let lines: Vec<LogEntry> = state.log.iter().rev().take(within).filter(wanted).take(most).map(|e| (**e).clone()).collect();
-    let next = version + 1;
-    if lines.is_empty() {
-        return (Vec::new(), next);
-    }
-    (vec![LogMsg { version, fsid: state.fsid, entries: lines.into_iter().rev().collect() }.encode()], next)
 }

@@ -1,8 +1,8 @@
 //! What this OSD did for copies that other OSDs lead, with Ceph's names where it has some (those of reads are of later releases).
 
 use crate::perf::{Latency, average};
+use counters::Readings;
 use pg::CopyTime;
-use serde_json::{Map, Value, json};
 use std::time::Duration;
 
 /// Changes of one kind.
@@ -46,7 +46,7 @@ impl SubOps {
     }
 
     /// Counters for section `osd` of `perf dump`.
-    pub(crate) fn counters(&self, out: &mut Map<String, Value>) {
+    pub(crate) fn counters(&self, out: &mut Readings) {
         let (writes, pushes) = (self.writes.total.sum(), self.pushes.total.sum());
         let all = (writes.0 + pushes.0, writes.1 + pushes.1);
         for (name, sum, bytes) in [
@@ -54,18 +54,18 @@ impl SubOps {
             ("subop_w", writes, self.writes.bytes),
             ("subop_push", pushes, self.pushes.bytes),
         ] {
-            out.insert(name.into(), json!(sum.0));
-            out.insert(format!("{name}_in_bytes"), json!(bytes));
-            out.insert(format!("{name}_latency"), average(sum));
+            out.put(name, sum.0);
+            out.put(format!("{name}_in_bytes"), bytes);
+            out.put(format!("{name}_latency"), average(sum));
         }
-        out.insert("replica_read".into(), json!(self.reads + self.sent_back));
-        out.insert("replica_read_served".into(), json!(self.reads));
-        out.insert("replica_read_redirect".into(), json!(self.sent_back));
+        out.put("replica_read", self.reads + self.sent_back);
+        out.put("replica_read_served", self.reads);
+        out.put("replica_read_redirect", self.sent_back);
     }
 
-    /// Kind `copy` of section `stages`: where the time of a change went here.
-    pub(crate) fn stages(&self, show: impl Fn(&Latency) -> Value) -> Value {
-        json!({ "queued": show(&self.queue), "journaling": show(&self.journal) })
+    /// Returns the stages of kind `copy`: where the time of a change went here.
+    pub(crate) fn stages(&self) -> [(&'static str, &Latency); 2] {
+        [("queued", &self.queue), ("journaling", &self.journal)]
     }
 
     pub(crate) fn reset(&mut self) {
@@ -80,6 +80,7 @@ fn micros(n: u32) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn pushes_and_writes_are_counted_apart_and_together() {
@@ -87,21 +88,23 @@ mod tests {
         sub_ops.count(false, 4096, CopyTime { queue: 10, journal: 190 });
         sub_ops.count(false, 4096, CopyTime { queue: 0, journal: 200 });
         sub_ops.count(true, 1 << 20, CopyTime { queue: 100, journal: 900 });
-        let mut out = Map::new();
-        sub_ops.counters(&mut out);
+        let told = |sub_ops: &SubOps| {
+            let mut out = Readings::default();
+            sub_ops.counters(&mut out);
+            counters::osd::OSD.dump(&out)
+        };
+        let out = told(&sub_ops);
         assert_eq!((&out["subop"], &out["subop_w"], &out["subop_push"]), (&json!(3), &json!(2), &json!(1)));
         assert_eq!((&out["subop_w_in_bytes"], &out["subop_in_bytes"]), (&json!(8192), &json!(8192 + (1 << 20))));
         assert_eq!(out["subop_w_latency"], json!({ "avgcount": 2, "sum": 4e-4, "avgtime": 2e-4 }));
         sub_ops.read_aside(true);
         sub_ops.read_aside(true);
         sub_ops.read_aside(false);
-        sub_ops.counters(&mut out);
+        let out = told(&sub_ops);
         let reads = ["replica_read", "replica_read_served", "replica_read_redirect"].map(|name| out[name].as_u64());
         assert_eq!(reads, [Some(3), Some(2), Some(1)]);
-        assert_eq!(sub_ops.stages(|l| average(l.sum()))["queued"]["sum"], json!(1.1e-4));
+        assert_eq!(sub_ops.stages()[0].1.sum(), (3, 110_000));
         sub_ops.reset();
-        let mut out = Map::new();
-        sub_ops.counters(&mut out);
-        assert_eq!(out["subop"], json!(0));
+        assert_eq!(told(&sub_ops)["subop"], json!(0));
     }
 }

@@ -1,5 +1,6 @@
 //! A distribution of durations.
 
+use counters::Average;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -47,12 +48,9 @@ impl Latency {
         0.0
     }
 
-    /// Count, sum and mean in seconds, and quantiles.
-    pub(crate) fn json(&self) -> Value {
-        let mut value = average(self.sum());
-        value["p50_us"] = json!(self.quantile_us(0.5));
-        value["p99_us"] = json!(self.quantile_us(0.99));
-        value
+    /// Returns count and sum, with quantiles.
+    pub(crate) fn whole(&self) -> Average {
+        Average { quantiles_us: Some([self.quantile_us(0.5), self.quantile_us(0.99)]), ..average(self.sum()) }
     }
 
     /// As an axis and its values, in the manner of `perf histogram dump`.
@@ -76,10 +74,9 @@ fn bound(class: usize) -> u64 {
     FIRST << class
 }
 
-/// Count and sum (nanoseconds) in the form of Ceph's averages: seconds.
-pub(crate) fn average((count, nanos): (u64, u64)) -> Value {
-    let sum = nanos as f64 / 1e9;
-    json!({ "avgcount": count, "sum": sum, "avgtime": sum / count.max(1) as f64 })
+/// Count and sum (nanoseconds) as a counter.
+pub(crate) fn average((count, nanos): (u64, u64)) -> Average {
+    Average { count, nanos, quantiles_us: None }
 }
 
 #[cfg(test)]

@@ -2,11 +2,13 @@
 
 mod latency;
 mod stages;
+mod store;
 mod text;
 
 pub(crate) use latency::{Latency, average};
 pub(crate) use stages::{Moments, Readings, STAGES, Times};
-pub(crate) use text::{histogram_schema, schema, select};
+pub(crate) use store::{dump as dump_store, memory_readings, store_readings};
+pub(crate) use text::{histogram_schema, select};
 
 use crate::Osd;
 use crate::images::Share;
@@ -168,19 +170,20 @@ mod tests {
         [10_000, 16_000, 200_000, 300_000, 310_000].into_iter().for_each(|t| perf.note(Mono(t)));
         perf.finished(now(310_000), &op(Kind::Write, 10_000, 200_000, 300_000));
 
-        let v = perf.json(Mono(1_000_000), 2, &SubOps::default());
+        let told = |perf: &Perf, n| counters::osd::OSD.dump(&perf.readings(Mono(1_000_000), n, &SubOps::default()));
+        let v = told(&perf, 2);
         assert_eq!((&v["op"], &v["op_r"], &v["op_w"], &v["op_wip"]), (&2.into(), &1.into(), &1.into(), &2.into()));
         assert_eq!(v["op_r_latency"]["sum"], 8e-6);
         assert_eq!(v["op_w_latency"]["sum"], 3e-4);
         assert_eq!(v["op_w_in_bytes"], 4096);
-        let stages = perf.stages_json(&SubOps::default());
+        let stages = counters::osd::STAGES.dump(&perf.stage_readings(&SubOps::default()));
         assert_eq!(stages["write_journaling"]["sum"], 184e-6);
         assert_eq!(stages["write_copying"]["sum"], 1e-4);
         assert_eq!(stages["read_executing"]["sum"], 3e-6);
         assert_eq!(stages["read_journaling"]["avgcount"], 0);
 
         perf.reset();
-        assert_eq!(perf.json(Mono(1_000_000), 0, &SubOps::default())["op_latency"]["avgcount"], 0);
+        assert_eq!(told(&perf, 0)["op_latency"]["avgcount"], 0);
     }
 
     #[test]

@@ -1,25 +1,21 @@
-//! The counters as `perf dump`, `perf schema` and `perf histogram dump` show them.
+//! What was counted, as values for the table of counters ([`counters::osd`]), and the distributions of `perf histogram dump`.
 
 use super::latency::average;
 use super::stages::STAGES;
-use super::{KINDS, PerKind, Perf};
+use super::{KINDS, Latency, PerKind, Perf};
 use crate::ops::SubOps;
+use counters::Readings;
 use node::Mono;
 use serde_json::{Map, Value, json};
-
-/// `PERFCOUNTER_TIME | PERFCOUNTER_LONGRUNAVG`, `PERFCOUNTER_U64 | PERFCOUNTER_COUNTER`, and without the counter: a level.
-const AVERAGE: u32 = 5;
-const COUNTER: u32 = 10;
-const LEVEL: u32 = 2;
 
 impl Perf {
     fn total(&self, of: impl Fn(&PerKind) -> (u64, u64)) -> (u64, u64) {
         self.kinds.iter().map(of).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
-    /// Section `osd` of `perf dump`; `in_progress` operations are not answered yet.
-    pub(crate) fn json(&self, now: Mono, in_progress: usize, sub_ops: &SubOps) -> Value {
-        let mut out = Map::new();
+    /// Returns values of section `osd`; `in_progress` operations are not answered yet.
+    pub(crate) fn readings(&self, now: Mono, in_progress: usize, sub_ops: &SubOps) -> Readings {
+        let mut out = Readings::default();
         let latency = |k: &PerKind| k.times.total.sum();
         // Without the time in queues.
         let process = |k: &PerKind| {
@@ -27,50 +23,47 @@ impl Perf {
             (count, nanos - k.times.stages[0].sum().1)
         };
         let prepare = |k: &PerKind| k.times.stages[1].sum();
-        let mut put = |name: String, value: Value| out.insert(name, value);
-        put("op_wip".into(), json!(in_progress));
-        put("op".into(), json!(self.total(latency).0));
-        put("op_in_bytes".into(), json!(self.kinds.iter().map(|k| k.bytes_in).sum::<u64>()));
-        put("op_out_bytes".into(), json!(self.kinds.iter().map(|k| k.bytes_out).sum::<u64>()));
-        put("op_latency".into(), average(self.total(latency)));
-        put("op_process_latency".into(), average(self.total(process)));
-        put("op_prepare_latency".into(), average(self.total(prepare)));
+        out.put("op_wip", in_progress);
+        out.put("op", self.total(latency).0);
+        out.put("op_in_bytes", self.kinds.iter().map(|k| k.bytes_in).sum::<u64>());
+        out.put("op_out_bytes", self.kinds.iter().map(|k| k.bytes_out).sum::<u64>());
+        out.put("op_latency", average(self.total(latency)));
+        out.put("op_process_latency", average(self.total(process)));
+        out.put("op_prepare_latency", average(self.total(prepare)));
         for ((_, name, ours), k) in KINDS.iter().zip(&self.kinds) {
-            put((*name).into(), json!(latency(k).0));
+            out.put(*name, latency(k).0);
             if *ours != "read" {
-                put(format!("{name}_in_bytes"), json!(k.bytes_in));
+                out.put(format!("{name}_in_bytes"), k.bytes_in);
             }
             if *ours != "write" {
-                put(format!("{name}_out_bytes"), json!(k.bytes_out));
+                out.put(format!("{name}_out_bytes"), k.bytes_out);
             }
-            put(format!("{name}_latency"), average(latency(k)));
-            put(format!("{name}_process_latency"), average(process(k)));
-            put(format!("{name}_prepare_latency"), average(prepare(k)));
+            out.put(format!("{name}_latency"), average(latency(k)));
+            out.put(format!("{name}_process_latency"), average(process(k)));
+            out.put(format!("{name}_prepare_latency"), average(prepare(k)));
         }
-        put("op_dropped".into(), json!(self.dropped));
-        put("op_denied".into(), json!(self.denied));
-        put("maps_shared".into(), json!(self.maps_shared));
-        put("reactor_rounds".into(), json!(self.rounds));
-        put("rounds_congested".into(), json!(self.rounds_held));
-        put("answers_held".into(), json!(self.answers_held));
-        put("letters_sent".into(), json!(self.letters));
-        put("boots_asked".into(), json!(self.boots));
-        put("uptime".into(), json!(now.since(self.started).as_secs()));
+        out.put_all([
+            ("op_dropped", self.dropped),
+            ("op_denied", self.denied),
+            ("maps_shared", self.maps_shared),
+            ("reactor_rounds", self.rounds),
+            ("rounds_congested", self.rounds_held),
+            ("answers_held", self.answers_held),
+            ("letters_sent", self.letters),
+            ("boots_asked", self.boots),
+            ("uptime", now.since(self.started).as_secs()),
+        ]);
         sub_ops.counters(&mut out);
-        Value::Object(out)
+        out
     }
 
-    /// Section `stages` of `perf dump`: where the time goes, for each kind of operation: `write_journaling`. Readers of
-    /// Ceph's counters expect numbers and averages in a section, and nothing deeper.
-    pub(crate) fn stages_json(&self, sub_ops: &SubOps) -> Value {
-        let mut flat = Map::new();
-        if let Value::Object(kinds) = self.of_each_stage(sub_ops, super::Latency::json) {
-            for (kind, stages) in kinds {
-                let Value::Object(stages) = stages else { unreachable!("stages of a kind are an object") };
-                flat.extend(stages.into_iter().map(|(stage, average)| (format!("{kind}_{stage}"), average)));
-            }
+    /// Returns values of section `stages`: where the time goes, for each kind of operation: `write_journaling`.
+    pub(crate) fn stage_readings(&self, sub_ops: &SubOps) -> Readings {
+        let mut out = Readings::default();
+        for (kind, stages) in self.of_each_stage(sub_ops) {
+            out.put_all(stages.into_iter().map(|(stage, latency)| (format!("{kind}_{stage}"), latency.whole())));
         }
-        Value::Object(flat)
+        out
     }
 
     /// `perf histogram dump`.
@@ -79,91 +72,27 @@ impl Perf {
         for ((_, name, _), k) in KINDS.iter().zip(&self.kinds) {
             osd.insert(format!("{name}_latency_histogram"), k.times.total.histogram());
         }
-        json!({ "osd": osd, "stages": self.of_each_stage(sub_ops, super::Latency::histogram) })
+        let of_kind = |stages: Vec<(&str, &Latency)>| -> Map<String, Value> {
+            stages.into_iter().map(|(stage, latency)| (stage.to_owned(), latency.histogram())).collect()
+        };
+        let stages: Map<String, Value> =
+            self.of_each_stage(sub_ops).into_iter().map(|(kind, stages)| (kind.to_owned(), of_kind(stages).into())).collect();
+        json!({ "osd": osd, "stages": stages })
     }
 
-    fn of_each_stage(&self, sub_ops: &SubOps, show: impl Fn(&super::Latency) -> Value) -> Value {
+    /// Returns the stages of each kind of operation, and all of them together.
+    fn of_each_stage<'a>(&'a self, sub_ops: &'a SubOps) -> Vec<(&'static str, Vec<(&'static str, &'a Latency)>)> {
         let kinds = KINDS.iter().zip(&self.kinds).map(|((_, _, name), k)| {
-            let stages = STAGES.iter().zip(&k.times.stages).map(|(stage, l)| ((*stage).to_owned(), show(l)));
-            let total = std::iter::once(("total".to_owned(), show(&k.times.total)));
-            ((*name).to_owned(), Value::Object(stages.chain(total).collect()))
+            let stages = STAGES.into_iter().zip(&k.times.stages);
+            (*name, stages.chain([("total", &k.times.total)]).collect())
         });
-        let copies = std::iter::once(("copy".to_owned(), sub_ops.stages(&show)));
-        Value::Object(kinds.chain(copies).collect())
+        kinds.chain([("copy", sub_ops.stages().to_vec())]).collect()
     }
 }
-
-/// `perf schema` of a dump: what each of its counters is.
-pub(crate) fn schema(dump: &Value) -> Value {
-    let Value::Object(sections) = dump else { return json!({}) };
-    let described = sections.iter().map(|(section, counters)| {
-        let counters = counters.as_object().into_iter().flatten();
-        let rows = counters.filter_map(|(name, value)| Some((name.clone(), describe(section, name, value)?)));
-        (section.clone(), Value::Object(rows.collect()))
-    });
-    Value::Object(described.collect())
-}
-
-/// Sections that say what is, not what was.
-const OF_LEVELS: [&str; 3] = ["pg", "store_memory", "pace"];
-
-/// Counters of section `osd` that say what is.
-const LEVELS: [&str; 8] =
-    ["op_wip", "uptime", "numpg", "numpg_primary", "numpg_replica", "stat_bytes", "stat_bytes_used", "stat_bytes_avail"];
-
-/// What is worth a place in everybody's tables: `PRIO_USEFUL` of Ceph. Exporters leave out what is below.
-const USEFUL: u8 = 5;
-
-/// The priority and the short name of a counter. Those that Ceph has are Ceph's; of ours those count that say that something is wrong.
-fn rank(section: &str, name: &str) -> (u8, &'static str) {
-    match (section, name) {
-        ("osd", "op") => (10, "ops"),
-        ("osd", "op_latency") => (9, "l"),
-        ("osd", "op_in_bytes") => (8, "wr"),
-        ("osd", "op_out_bytes") => (8, "rd"),
-        ("osd", "op_dropped" | "op_denied") => (0, ""),
-        ("osd", "numpg" | "stat_bytes" | "stat_bytes_used") => (USEFUL, ""),
-        ("osd", name) if name.starts_with("op_") => (USEFUL, ""),
-        ("store", "damaged" | "stalled") | ("reactor", "long_calls") => (USEFUL, ""),
-        ("stages", name) if name.ends_with("_total") => (USEFUL, ""),
-        _ => (0, ""),
-    }
-}
-
-/// Returns what a counter is, in words: what its name says, and the kinds of the name's parts.
-fn about(section: &str, name: &str) -> String {
-    let words = name.replace('_', " ");
-    match section {
-        "stages" => format!("time of operations by stage: {words}"),
-        "store" => format!("what the store did: {words}"),
-        "store_memory" => format!("memory of the store: {words}"),
-        "pace" => format!("pace of recovery: {words}"),
-        "pg" => format!("what groups and maps hold: {words}"),
-        "reactor" => format!("turns of the thread: {words}"),
-        _ => format!("of this OSD: {words}"),
-    }
-}
-
-fn describe(section: &str, name: &str, value: &Value) -> Option<Value> {
-    let (kind, metric, value_type) = match value {
-        Value::Object(o) if o.contains_key("avgcount") => (AVERAGE, "gauge", "real-integer-pair"),
-        Value::Number(_) if OF_LEVELS.contains(&section) || LEVELS.contains(&name) => (LEVEL, "gauge", "integer"),
-        Value::Number(_) => (COUNTER, "counter", "integer"),
-        _ => return None,
-    };
-    let units = if name.ends_with("bytes") || name.starts_with("stat_bytes") { "bytes" } else { "none" };
-    let (priority, nick) = rank(section, name);
-    Some(json!({
-        "type": kind, "metric_type": metric, "value_type": value_type, "description": about(section, name), "nick": nick,
-        "priority": priority, "units": units,
-    }))
-}
-
-/// `PERFCOUNTER_U64 | PERFCOUNTER_COUNTER | PERFCOUNTER_HISTOGRAM`.
-const HISTOGRAM: u32 = 26;
 
 /// `perf histogram schema` of a dump: what each of its distributions is.
 pub(crate) fn histogram_schema(dump: &Value) -> Value {
+    let of = |name: &str| if name == "osd" { counters::osd::OSD } else { counters::osd::STAGES };
     let sections = dump.as_object().into_iter().flatten();
     let flat = |section: &str, value: &Value| {
         let mut rows = Map::new();
@@ -173,13 +102,7 @@ pub(crate) fn histogram_schema(dump: &Value) -> Value {
                 true => vec![name.clone()],
                 false => one.as_object().into_iter().flatten().map(|(stage, _)| format!("{name}_{stage}")).collect(),
             };
-            rows.extend(names.into_iter().map(|name| {
-                let about = json!({
-                    "type": HISTOGRAM, "metric_type": "counter", "value_type": "integer-2d-histogram",
-                    "description": about(section, &name), "nick": "", "priority": USEFUL, "units": "none",
-                });
-                (name, about)
-            }));
+            rows.extend(names.into_iter().map(|name| (name.clone(), counters::histogram(&of(section), &name))));
         }
         Value::Object(rows)
     };
@@ -199,26 +122,13 @@ pub(crate) fn select(dump: Value, section: Option<&str>, counter: Option<&str>) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use counters::osd::{OSD, STAGES as OF_STAGES};
+    use counters::schema;
 
     #[test]
-    fn every_counter_has_a_schema_and_can_be_asked_for_alone() {
-        let (perf, sub_ops) = (Perf::default(), SubOps::default());
-        let dump = json!({
-            "osd": perf.json(Mono(0), 3, &sub_ops), "stages": perf.stages_json(&sub_ops), "pg": { "log_bytes": 1 },
-            "store": { "commits": 1 }, "store_memory": { "blocks": 4096 },
-        });
-        let schema = schema(&dump);
-        for (section, counters) in dump.as_object().unwrap() {
-            for (name, value) in counters.as_object().unwrap() {
-                let kind = &schema[section][name]["type"];
-                let average = value["avgcount"].is_u64() && value["sum"].is_number();
-                assert!(value.is_number() || average, "{section}.{name}: {value}");
-                assert_eq!(*kind == AVERAGE, average, "{section}.{name}: {kind}");
-                assert!(kind.is_number(), "{section}.{name} has no schema");
-            }
-        }
-        assert_eq!((&schema["osd"]["op_in_bytes"]["units"], &schema["osd"]["op_wip"]["type"]), (&json!("bytes"), &json!(LEVEL)));
-        // Priorities and short names as a real OSD of release 16.2.15 tells them.
+    fn priorities_and_short_names_are_those_of_a_real_osd() {
+        let schema = schema(counters::osd::SECTIONS);
+        // As one of release 16.2.15 tells them.
         for (name, priority, nick) in [
             ("op_wip", 5, ""),
             ("op", 10, "ops"),
@@ -238,18 +148,22 @@ mod tests {
             assert_eq!((&of["priority"], &of["nick"]), (&json!(priority), &json!(nick)), "{name}");
             assert!(!of["description"].as_str().unwrap().is_empty(), "{name}");
         }
-        let of_histograms = histogram_schema(&perf.histograms(&sub_ops));
-        assert_eq!(of_histograms["osd"]["op_w_latency_histogram"]["value_type"], "integer-2d-histogram");
-        assert!(of_histograms["stages"]["write_journaling"].is_object());
-        assert_eq!(schema["stages"]["write_journaling"]["type"], AVERAGE);
-        assert_eq!(schema["stages"]["copy_journaling"]["type"], AVERAGE);
-        assert_eq!((&schema["pg"]["log_bytes"]["type"], &schema["pg"]["log_bytes"]["units"]), (&json!(LEVEL), &json!("bytes")));
-        assert_eq!(
-            (&schema["store_memory"]["blocks"]["type"], &schema["store"]["commits"]["type"]),
-            (&json!(LEVEL), &json!(COUNTER))
-        );
+        assert_eq!((&schema["osd"]["op_in_bytes"]["units"], &schema["osd"]["op_wip"]["type"]), (&json!("bytes"), &json!(2)));
+        assert_eq!((&schema["stages"]["copy_journaling"]["type"], &schema["store"]["commits"]["type"]), (&json!(5), &json!(10)));
+    }
+
+    #[test]
+    fn what_is_counted_has_a_row_and_can_be_asked_for_alone() {
+        let (perf, sub_ops) = (Perf::default(), SubOps::default());
+        let (osd, stages) = (perf.readings(Mono(0), 3, &sub_ops), perf.stage_readings(&sub_ops));
+        assert_eq!((osd.strangers(&OSD), stages.strangers(&OF_STAGES)), (Vec::new(), Vec::new()));
+        let dump = json!({ "osd": OSD.dump(&osd), "stages": OF_STAGES.dump(&stages) });
+        assert_eq!(dump["stages"].as_object().map(Map::len), Some(OF_STAGES.counters.len()));
         assert_eq!(select(dump.clone(), Some("osd"), Some("op_wip")), json!({ "osd": { "op_wip": 3 } }));
         assert_eq!(select(dump.clone(), Some("nothing"), None), json!({}));
         assert_eq!(select(dump.clone(), None, None), dump);
+        let of_histograms = histogram_schema(&perf.histograms(&sub_ops));
+        assert_eq!(of_histograms["osd"]["op_w_latency_histogram"]["value_type"], "integer-2d-histogram");
+        assert!(of_histograms["stages"]["write_journaling"].is_object());
     }
 }
