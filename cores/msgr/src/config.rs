@@ -59,6 +59,9 @@ impl Default for Modes {
 pub struct Limits {
     /// Bytes of a message's front. The largest fronts are maps; a map of 10,000 OSDs takes about 6 MiB.
     pub front: usize,
+    /// The same for what OSDs write to each other: keys and values that a client's request sets are in there, up to what such a request may
+    /// change.
+    pub front_of_osds: usize,
     /// Bytes of a message's middle, which nobody uses.
     pub middle: usize,
     /// Bytes of a message's data. Clients' own limit (`osd_max_write_size`) is 90 MiB; 128 MiB leaves room for attributes.
@@ -109,6 +112,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             front: 16 << 20,
+            front_of_osds: 112 << 20,
             middle: 1 << 20,
             data: 128 << 20,
             control: 64 << 10,

@@ -61,6 +61,7 @@ impl Osd {
             if self.effects.len() > before {
                 self.rounds.note();
             }
+            self.rounds.cost(self.ops.take_cost());
         }
     }
 

@@ -1,5 +1,5 @@
 //! Letters between the copies of a group: out of all groups of this OSD into one message for each peer and round, and from there to
-//! the groups.
+//! the groups. What would be too long for the peer's messenger goes in several messages, in order.
 //!
 //! A letter for a map that this OSD does not have yet, or for a group that is just coming out of a split, waits. So does one of an OSD
 //! that is up by a map which this OSD does not have yet. When a session broke, every group is told as soon as another may be opened, and
@@ -18,6 +18,10 @@ use types::{EntityAddr, EntityAddrVec, Epoch, Message, OsdId, PgId, Rope, Sessio
 
 /// Bytes of letters that wait for maps and splits; whoever wrote those beyond writes again.
 const MOST_HELD: usize = 32 << 20;
+/// Bytes of letters after which a message is full. One letter has at most what a request may change (`pg`), and a message may have 128 MiB.
+const FULL: usize = 24 << 20;
+/// Bytes of letters' fronts after which it is full; the messenger takes 16 MiB of them.
+const FULL_FRONT: usize = 4 << 20;
 /// The monitors are not asked for the same thing more often than that.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -82,6 +86,21 @@ impl Letters {
     }
 }
 
+/// Cuts letters into those that fit one message.
+fn shares(letters: Vec<Sealed>) -> Vec<Vec<Sealed>> {
+    let (mut all, mut front, mut data) = (Vec::new(), FULL_FRONT, FULL);
+    for letter in letters {
+        if front >= FULL_FRONT || data >= FULL {
+            (front, data) = (0, 0);
+            all.push(Vec::new());
+        }
+        front += letter.front.len();
+        data += letter.data.len();
+        all.last_mut().expect("the first letter begins a message").push(letter);
+    }
+    all
+}
+
 impl Osd {
     /// Ends a round: what groups wrote goes out, one message for each peer.
     pub(crate) fn send_letters(&mut self, now: Now, out: &mut Outputs) {
@@ -101,8 +120,10 @@ impl Osd {
             }
             match self.reach(now, osd, Purpose::Groups, out) {
                 Some(Ok(session)) => {
-                    let message = self.bundle(letters);
-                    self.msgr.send(session, message);
+                    for some in shares(letters) {
+                        let message = self.bundle(some);
+                        self.msgr.send(session, message);
+                    }
                 }
                 Some(Err(until)) => self.letters.session_broke(osd, until),
                 // The map has it down; groups hear of that.
