@@ -103,7 +103,18 @@ impl Town {
 
     /// A cluster of so many OSDs, each with a copy of everything.
     fn with(osds: usize) -> Self {
-        let plan = Plan { osds, size: osds as u32, min_size: 1, clients: 0, mon: MonKind::Real, cephx: true, pg_num: 1, ..Plan::default() };
+        let plan = Plan {
+            osds,
+            size: osds as u32,
+            min_size: 1,
+            clients: 0,
+            mon: MonKind::Real,
+            cephx: true,
+            pg_num: 1,
+            ..Plan::default()
+        };
+        // Requests here are as large as they may be, and so are messages.
+        let plan = Plan { sizes: if osds > 1 { osd::Sizes::default() } else { plan.sizes }, ..plan };
         let mut cluster =
             Cluster::new(7, Plan { habits: sim::workload::Habits { pool: POOL.into(), ..plan.habits.clone() }, ..plan });
         cluster.begin().expect("nothing goes wrong");
@@ -278,6 +289,24 @@ fn what_goes_to_other_copies_fits_their_messages() {
     let many = ["a", "b", "c", "d"].map(|name| on(name, vec![same(60 << 20)]));
     assert_eq!(town.ask(&client, many.to_vec()), [0; 4]);
     assert_eq!(town.ask(&client, vec![write("last")]), [0]);
+}
+
+#[test]
+fn snapshots_that_nobody_gave_out_are_refused_in_order() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut town = Town::new();
+    let key = town.entity("client.tenant", &format!("allow rwx pool={POOL} namespace={NAMESPACE}"));
+    let client = town.client("client.tenant", &key);
+    let (other, exists) = (town.client("client.tenant", &key), || Op::new(code::STAT, OpArgs::None));
+    assert_eq!(town.ask(&client, vec![write("o")]), [0]);
+    let made_up = |from: u64| Request { snaps: (from..from + 1_000).rev().collect(), ..write("o") };
+    let wrong = Errno::EINVAL.wire();
+    for round in 0..3 {
+        // What stands behind is done all the same, and other clients do not wait for it.
+        let requests = vec![made_up(1 + 1_000 * round), on("o", vec![exists()]), made_up(7), write("p")];
+        assert_eq!(town.ask(&client, requests), [wrong, 0, wrong, 0]);
+        assert_eq!(town.ask(&other, vec![write("o")]), [0]);
+    }
 }
 
 /// Sends operations of a map that never comes.

@@ -121,11 +121,6 @@ impl Reader {
         self.transcript.as_ref().map_or(0, Vec::len)
     }
 
-    /// Takes fronts of messages that are longer than at first, for a peer that has shown who it is.
-    pub(crate) fn allow_fronts(&mut self, bytes: usize) {
-        self.limits.front = bytes;
-    }
-
     /// The handshake is over.
     pub(crate) fn allow_messages(&mut self) {
         self.messages = true;

@@ -5,7 +5,7 @@ use super::conn::{Conn, Fault, Phase};
 use crate::frame::{Hello, REVISION_1, Tag, parse};
 use denc::Encode as _;
 use node::Now;
-use types::{EntityAddr, EntityType};
+use types::EntityAddr;
 
 /// Most frames of one handshake step that may be repeated (authentication rounds, retries).
 pub(super) const MOST_ROUNDS: u8 = 8;
@@ -57,9 +57,6 @@ impl Messenger {
         conn.granted = None;
         conn.client = None;
         conn.reader.allow_messages();
-        if conn.kind == EntityType::Osd && self.config.name.kind == EntityType::Osd {
-            conn.reader.allow_fronts(self.config.limits.front_of_osds);
-        }
         self.dirty.insert(conn.id);
     }
 }

@@ -3,16 +3,22 @@
 //! A request is small, what it asks for need not be: a checksum of an object that is a hole takes some bytes to ask for, and an operation that
 //! rewrites what is stored makes up to the largest object out of nothing. A vector has up to 65,535 operations, and runs in one turn. So there
 //! is a bound for all of them together; a request beyond it gets EMSGSIZE, as one whose input is too long.
+//!
+//! What is made goes to the other copies. While some of them may run programs that do not put a letter together out of parts
+//! ([`Feature::LongLetters`]), all but the data must fit the front of one message, which may have 16 MiB.
 
 use crate::ops::run::{Env, Run};
 use messages::osd::code;
 use objectstore::ObjectChange;
+use types::Feature;
 
 /// Bytes that the operations of a request may look at: the largest object twice, and more.
 const SEEN: u64 = 320 << 20;
-/// Bytes that they may make: what the longest input gives (`osd_max_write_size`, 90 MiB), and some more. All of it goes to each copy in one
-/// message, which may have 128 MiB.
+/// Bytes that they may make: what the longest input gives (`osd_max_write_size`, 90 MiB), and some more. Data of so many bytes go to a copy in
+/// one message, which may have 128 MiB, where parts of letters are not known.
 const MADE: usize = 96 << 20;
+/// Bytes that are not data which they may make then: attributes, keys, values.
+const MADE_BESIDE_DATA: usize = 12 << 20;
 /// Bytes that an operation counts as, whatever it looks at.
 const EACH: u64 = 2 << 10;
 /// Bytes that a call of a class counts as.
@@ -25,11 +31,32 @@ const ROLLBACK: u64 = 8 << 20;
 /// Bytes that each key takes beside its own.
 const KEY: usize = 8;
 
-/// Returns the bytes that a change brings.
-fn bytes(change: &ObjectChange) -> usize {
+/// What changes bring, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Made {
+    /// Data.
+    data: usize,
+    /// All else.
+    beside: usize,
+}
+
+impl Made {
+    fn add(&mut self, change: &ObjectChange) {
+        match change {
+            ObjectChange::Write(_, data) => self.data += data.len(),
+            other => self.beside += beside(other),
+        }
+    }
+
+    fn is_too_much(self, long: bool) -> bool {
+        self.data + self.beside > MADE || !long && self.beside > MADE_BESIDE_DATA
+    }
+}
+
+/// Returns the bytes that a change brings beside data.
+fn beside(change: &ObjectChange) -> usize {
     let pair = |(key, value): &(bytes::Bytes, bytes::Bytes)| key.len() + value.len() + KEY;
     match change {
-        ObjectChange::Write(_, data) => data.len(),
         ObjectChange::SetXattr(name, value) => name.len() + value.len(),
         ObjectChange::SetInfo(data) | ObjectChange::OmapHeader(data) => data.len(),
         ObjectChange::OmapSet(pairs) => pairs.iter().map(pair).sum(),
@@ -61,7 +88,7 @@ impl Run<'_> {
             _ => EACH,
         };
         self.env.cost.set(self.env.cost.get() + own);
-        self.made += self.changes[from..].iter().map(bytes).sum::<usize>();
-        self.made > MADE || self.env.cost.get() > SEEN
+        self.changes[from..].iter().for_each(|change| self.made.add(change));
+        self.made.is_too_much(self.env.map.level.has(Feature::LongLetters)) || self.env.cost.get() > SEEN
     }
 }

@@ -9,6 +9,7 @@ use crate::info::{CLEAN, CloneInfo, ObjectInfo, WHITEOUT, WatchInfo};
 use crate::meta::Info;
 use crate::missing::Missing;
 use crate::ops;
+use crate::ops::cost::Made;
 use crate::scrub::findings::Findings;
 use crate::stats::Stats;
 use crate::watch::Watches;
@@ -209,7 +210,7 @@ pub(crate) struct Run<'a> {
     /// What happens to the object.
     pub(crate) changes: Vec<ObjectChange>,
     /// Bytes that those bring.
-    pub(crate) made: usize,
+    pub(crate) made: Made,
     /// What happens to other objects before that and after it.
     pub(crate) ahead: Vec<ObjectChanges>,
     pub(crate) behind: Vec<ObjectChanges>,
@@ -305,7 +306,7 @@ impl<'a> Run<'a> {
             snap_seq: 0,
             snaps: Vec::new(),
             changes: Vec::new(),
-            made: 0,
+            made: Made::default(),
             ahead: Vec::new(),
             behind: Vec::new(),
             index: Vec::new(),
