@@ -1,7 +1,7 @@
 //! What a messenger is told when it is made.
 
 use std::time::Duration;
-use types::{EntityAddrVec, EntityName, EntityType, features};
+use types::{EntityAddrVec, EntityName, EntityType, Message, features};
 
 /// How frames are protected once a peer has shown who it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,7 +54,8 @@ impl Default for Modes {
     }
 }
 
-/// Bounds on what peers can make a messenger hold or do.
+/// Bounds on what peers can make a messenger hold or do. Daemons of one cluster have the same for parts of messages: what is above them is not
+/// sent to a daemon either, since its messenger would end the session, and whoever sent it would send it again on the next one.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Bytes of a message's front. The largest fronts are maps; a map of 10,000 OSDs takes about 6 MiB.
@@ -130,6 +131,15 @@ impl Default for Limits {
             keepalive: Duration::from_secs(10),
             monitor_keepalive: Duration::from_secs(1),
         }
+    }
+}
+
+impl Limits {
+    /// Returns which part of a message is longer than a messenger with these bounds takes, its bytes, and how many are taken.
+    pub(crate) fn excess(&self, m: &Message) -> Option<(&'static str, usize, usize)> {
+        let parts =
+            [("front", m.front.len(), self.front), ("middle", m.middle.len(), self.middle), ("data", m.data.len(), self.data)];
+        parts.into_iter().find(|(_, len, limit)| len > limit)
     }
 }
 

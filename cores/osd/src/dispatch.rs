@@ -4,11 +4,12 @@ use crate::backlog::Waiting;
 use crate::bench::Asker;
 use crate::commands::{self, Answer, Dispatch};
 use crate::copies::OURSELVES;
+use crate::doubts::Doubt;
 use crate::groups::Slot;
 use crate::ops::{Arrival, Request, Wait};
 use crate::{Early, Osd, Phase, admit};
 use messages::internal::{OsdInstruct, ServiceKeys};
-use messages::mon::{AuthReply, Command, CommandReply, ConfigMsg, MonMapMsg, OsdMapMsg, Ping};
+use messages::mon::{AuthReply, Command, CommandReply, ConfigMsg, MonGetVersionReply, MonMapMsg, OsdMapMsg, Ping};
 use messages::osd::{Backoff, OpResult, OsdOp, OsdOpReply, code};
 use msgr::Event;
 use msgr::auth::{Acceptor, ExpiringKey, Key};
@@ -61,6 +62,7 @@ impl Osd {
             if self.effects.len() > before {
                 self.rounds.note();
             }
+            self.rounds.cost(self.ops.take_cost());
         }
     }
 
@@ -89,6 +91,8 @@ impl Osd {
             let begun = self.ops.orphan(session);
             self.msgr.done(session, begun);
             self.peers.hung_up(session);
+            self.letters.forget_parts(session);
+            self.doubts.forget(session);
             if self.bench.as_ref().is_some_and(|b| b.asker.session == session) {
                 self.bench = None;
             }
@@ -122,6 +126,7 @@ impl Osd {
             OsdMapMsg::KIND => OsdMapMsg::decode(message).map(|m| self.take_maps(now, &m, out)).err(),
             ConfigMsg::KIND => ConfigMsg::decode(message).map(|m| self.configure(m, out)).err(),
             ServiceKeys::KIND => ServiceKeys::decode(message).map(|m| self.take_service_keys(&m)).err(),
+            MonGetVersionReply::KIND => MonGetVersionReply::decode(message).map(|m| self.newest_map_is(now, &m, out)).err(),
             OsdInstruct::KIND => OsdInstruct::decode(message).map(|m| self.instruct(now, &m.json, out)).err(),
             _ => None,
         };
@@ -197,6 +202,14 @@ impl Osd {
     fn route(&mut self, now: Now, early: Early, op: OsdOp, out: &mut Outputs) {
         if op.epoch > self.maps.epoch() || matches!(self.phase, Phase::Opening | Phase::Loading) {
             return self.wait_for_map(now, early, out);
+        }
+        match self.doubt(early.session, early.key, &op) {
+            Doubt::None => {}
+            Doubt::Open => return self.wait_for_map(now, early, out),
+            Doubt::Certain => {
+                self.let_go(early.key);
+                return self.refuse(early.session, early.message.tid, &op, Errno::EINVAL);
+            }
         }
         let owes = self.expected_answer(&op);
         if let Some(early) = self.fit(now, early, owes) {

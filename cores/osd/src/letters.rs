@@ -1,6 +1,11 @@
 //! Letters between the copies of a group: out of all groups of this OSD into one message for each peer and round, and from there to
 //! the groups.
 //!
+//! No message is longer than the peer's messenger takes, whatever the letters are: a round's letters go in as many messages as they need
+//! ([`pg::Sizes::message`]), and a letter that is longer than that alone goes in parts, in order, from the level on that knows them
+//! ([`Feature::LongLetters`]). Below it such a letter is a message of its own, and requests make no letter that is too long for one
+//! (`pg::ops::cost`). Who is the receiver of parts puts them together before anybody looks at the letter.
+//!
 //! A letter for a map that this OSD does not have yet, or for a group that is just coming out of a split, waits. So does one of an OSD
 //! that is up by a map which this OSD does not have yet. When a session broke, every group is told as soon as another may be opened, and
 //! says again what was not answered. Before the map has this OSD where it is, nobody heeds it: nothing is sent, and groups are told when
@@ -9,15 +14,21 @@
 use crate::peers::{Content, Purpose, is_at};
 use crate::{Osd, Phase};
 use maps::OsdMap;
-use messages::internal::{GroupLetters, OsdAlive, PgTempWish};
+use messages::internal::{GroupLetters, LetterPart, OsdAlive, PgTempWish};
 use node::{Level, Mono, Now, Outputs};
 use pg::{OfNone, Sealed};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
-use types::{EntityAddr, EntityAddrVec, Epoch, Message, OsdId, PgId, Rope, SessionId, SpgId};
+use types::{EntityAddr, EntityAddrVec, Epoch, Feature, Fsid, Message, OsdId, PgId, Rope, SessionId, SpgId};
 
 /// Bytes of letters that wait for maps and splits; whoever wrote those beyond writes again.
 const MOST_HELD: usize = 32 << 20;
+/// Bytes of one letter at most. What a request makes is far below; a group's log whose requests were all told to remember much is not.
+const MOST_LETTER: usize = 512 << 20;
+/// Bytes of letters whose parts are not all here, of all peers. The session of the one that comes above it ends, and its letter comes again.
+const MOST_PARTS: usize = 1 << 30;
+/// Bytes that a letter takes in a message beside its own.
+const HEAD: usize = 8;
 /// The monitors are not asked for the same thing more often than that.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -36,12 +47,31 @@ struct Held {
     letter: Sealed,
 }
 
+/// A letter that comes in parts.
+struct Parts {
+    /// Bytes of its fixed part, and of all of it.
+    front: usize,
+    length: usize,
+    /// How many have come. When all have, the letter is gone from here; who sends a part twice is still understood.
+    have: usize,
+    taken: Rope,
+}
+
 /// Letters on their way, and what groups want of the monitors.
 #[derive(Default)]
 pub(crate) struct Letters {
     outbox: BTreeMap<OsdId, Vec<Sealed>>,
     held: VecDeque<Held>,
     held_bytes: usize,
+    /// Letters that come in parts, by the session on which they come, and bytes of all of them that are here.
+    parts: BTreeMap<SessionId, Parts>,
+    part_bytes: usize,
+    /// Bytes of letters in the longest message that was sent while parts were understood.
+    #[cfg(feature = "sim")]
+    longest: usize,
+    /// Messages are not cut: a mistake to be found.
+    #[cfg(feature = "sim")]
+    careless: bool,
     /// OSDs with whom a session broke, and when another may be opened.
     broken: BTreeMap<OsdId, Mono>,
     up_thru: Epoch,
@@ -76,6 +106,74 @@ impl Letters {
         self.asked = None;
     }
 
+    /// A session is gone, and with it the letter that came in parts on it.
+    pub(crate) fn forget_parts(&mut self, session: SessionId) {
+        if let Some(parts) = self.parts.remove(&session) {
+            self.part_bytes -= parts.taken.len();
+        }
+    }
+
+    /// Takes a part of a letter; gives the letter if it was the last one.
+    ///
+    /// # Errors
+    /// Why it cannot be one.
+    fn collect(&mut self, session: SessionId, part: LetterPart) -> Result<Option<Sealed>, &'static str> {
+        let number = |n: u64| usize::try_from(n).ok().filter(|n| *n <= MOST_LETTER).ok_or("a part of a letter that is too long");
+        let (front, length, at, len) = (number(part.front)?, number(part.length)?, number(part.at)?, part.data.len());
+        if front > length || len == 0 || len > length - at.min(length) {
+            return Err("a part of a letter that it is longer than");
+        }
+        if at == 0 {
+            self.forget_parts(session);
+            self.parts.insert(session, Parts { front, length, have: 0, taken: Rope::new() });
+        }
+        let parts = self.parts.get_mut(&session).ok_or("a part of a letter whose beginning did not come")?;
+        if (front, length) != (parts.front, parts.length) || at > parts.have {
+            return Err("a part of another letter");
+        }
+        if at < parts.have {
+            // It was here before.
+            return Ok(None);
+        }
+        if self.part_bytes + len > MOST_PARTS {
+            return Err("more letters in parts than there is room for");
+        }
+        self.part_bytes += len;
+        parts.have += len;
+        parts.taken.append(part.data);
+        if parts.have < length {
+            return Ok(None);
+        }
+        let whole = std::mem::take(&mut parts.taken);
+        self.part_bytes -= length;
+        Ok(Some(Sealed { front: whole.slice(0, front).contiguous(), data: whole.slice(front, length - front) }))
+    }
+
+    /// Bytes of letters that a message may have.
+    #[cfg(feature = "sim")]
+    fn fitting(&self, most: usize) -> usize {
+        if self.careless { usize::MAX } else { most }
+    }
+
+    #[cfg(not(feature = "sim"))]
+    fn fitting(&self, most: usize) -> usize {
+        most
+    }
+
+    /// A message with so many bytes of letters goes out.
+    #[cfg(feature = "sim")]
+    fn note_length(&mut self, bytes: usize) {
+        self.longest = self.longest.max(bytes);
+    }
+
+    #[cfg(not(feature = "sim"))]
+    fn note_length(&mut self, _: usize) {}
+
+    #[cfg(feature = "sim")]
+    pub(crate) fn be_careless(&mut self) {
+        self.careless = true;
+    }
+
     /// Returns when [`Osd::send_letters`] must be called at the latest.
     pub(crate) fn deadline(&self) -> Mono {
         self.broken.values().min().copied().unwrap_or(Mono::NEVER)
@@ -101,8 +199,7 @@ impl Osd {
             }
             match self.reach(now, osd, Purpose::Groups, out) {
                 Some(Ok(session)) => {
-                    let message = self.bundle(letters);
-                    self.msgr.send(session, message);
+                    self.send_all(session, osd, letters, out);
                 }
                 Some(Err(until)) => self.letters.session_broke(osd, until),
                 // The map has it down; groups hear of that.
@@ -110,6 +207,65 @@ impl Osd {
             }
         }
         self.ask_monitors(now);
+    }
+
+    /// Sends a round's letters to a peer, in as many messages as they need.
+    fn send_all(&mut self, session: SessionId, osd: OsdId, letters: Vec<Sealed>, out: &mut Outputs) {
+        let size = |letter: &Sealed| letter.front.len() + letter.data.len() + HEAD;
+        let most = self.letters.fitting(self.options.pg.sizes.message);
+        let all: usize = letters.iter().map(size).sum();
+        if all <= most {
+            return self.send_some(session, all, letters);
+        }
+        let (mut some, mut bytes) = (Vec::new(), 0);
+        for letter in letters {
+            let size = size(&letter);
+            if bytes + size > most && bytes > 0 {
+                self.send_some(session, bytes, std::mem::take(&mut some));
+                bytes = 0;
+            }
+            if size > most && self.knows_parts() {
+                self.send_parts(session, osd, letter, most, out);
+                continue;
+            }
+            bytes += size;
+            some.push(letter);
+        }
+        if !some.is_empty() {
+            self.send_some(session, bytes, some);
+        }
+    }
+
+    /// Returns true if all OSDs understand letters in parts.
+    fn knows_parts(&self) -> bool {
+        self.maps.current().level.has(Feature::LongLetters)
+    }
+
+    /// Sends letters as one message. `bytes`: of all of them.
+    fn send_some(&mut self, session: SessionId, bytes: usize, letters: Vec<Sealed>) {
+        if self.knows_parts() {
+            self.letters.note_length(bytes);
+        }
+        let message = self.bundle(letters);
+        self.msgr.send(session, message);
+    }
+
+    /// Sends a letter in parts of at most so many bytes.
+    fn send_parts(&mut self, session: SessionId, osd: OsdId, letter: Sealed, most: usize, out: &mut Outputs) {
+        let (fsid, whoami, epoch) = (self.config.fsid, self.config.whoami, self.maps.epoch());
+        let front = letter.front.len();
+        let mut whole = Rope::from(letter.front);
+        whole.append(letter.data);
+        let length = whole.len();
+        if length > MOST_LETTER {
+            let text = format!("a letter of {length} bytes to osd.{osd} is not sent, {MOST_LETTER} are the most");
+            return out.log(Level::Error, "osd", text);
+        }
+        for at in (0..length).step_by(most) {
+            let data = whole.slice(at, most);
+            let (front, length, at) = (front as u64, length as u64, at as u64);
+            self.msgr.send(session, LetterPart { fsid, osd: whoami, epoch, front, length, at, data }.encode());
+        }
     }
 
     fn bundle(&self, letters: Vec<Sealed>) -> Message {
@@ -173,17 +329,11 @@ impl Osd {
 
     /// Letters of a peer's groups.
     pub(crate) fn letters_arrived(&mut self, now: Now, session: SessionId, message: &Message, out: &mut Outputs) {
-        let caller = self.peers.caller(session);
-        let (letters, addr) = match (GroupLetters::decode(message), caller) {
-            (Ok(letters), Some((osd, addr))) if letters.osd == osd && letters.fsid == self.config.fsid => (letters, addr),
-            (Ok(letters), Some(_)) => {
-                let why = format!("letters of osd.{} of cluster {}", letters.osd, letters.fsid);
-                return self.refuse_peer(now, session, &why, out);
-            }
-            (Ok(_), None) => return self.refuse_peer(now, session, "letters of somebody who is no OSD", out),
-            (Err(error), _) => return self.refuse_peer(now, session, &format!("letters do not decode: {error}"), out),
+        let letters = match GroupLetters::decode(message) {
+            Ok(letters) => letters,
+            Err(error) => return self.refuse_peer(now, session, &format!("letters do not decode: {error}"), out),
         };
-        let from = Writer { osd: letters.osd, addr, epoch: letters.epoch };
+        let Some(from) = self.writer(now, session, (letters.osd, letters.fsid, letters.epoch), out) else { return };
         if from.epoch <= self.maps.epoch() && !self.heeds(now, session, from.epoch, out) {
             return;
         }
@@ -199,6 +349,46 @@ impl Osd {
                 return self.refuse_peer(now, session, &format!("a letter does not decode: {error}"), out);
             }
         }
+    }
+
+    /// A part of a letter of a peer's group.
+    pub(crate) fn letter_part_arrived(&mut self, now: Now, session: SessionId, message: &Message, out: &mut Outputs) {
+        #[cfg(feature = "sim")]
+        assert!(self.config.levels.newest.has(Feature::LongLetters), "osd.{} hears parts of letters", self.config.whoami);
+        let part = match LetterPart::decode(message) {
+            Ok(part) => part,
+            Err(error) => return self.refuse_peer(now, session, &format!("a part of a letter does not decode: {error}"), out),
+        };
+        let Some(from) = self.writer(now, session, (part.osd, part.fsid, part.epoch), out) else { return };
+        let letter = match self.letters.collect(session, part) {
+            Ok(Some(letter)) => letter,
+            Ok(None) => return,
+            Err(why) => return self.refuse_peer(now, session, why, out),
+        };
+        if from.epoch <= self.maps.epoch() && !self.heeds(now, session, from.epoch, out) {
+            return;
+        }
+        if let Err(error) = self.deliver(now, from, now.mono, letter) {
+            self.refuse_peer(now, session, &format!("a letter in parts does not decode: {error}"), out);
+        }
+    }
+
+    /// Returns who sends letters on a session, which he says himself, too: number, cluster, epoch of his map. None if that is not so;
+    /// then he is refused.
+    fn writer(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        (osd, fsid, epoch): (OsdId, Fsid, Epoch),
+        out: &mut Outputs,
+    ) -> Option<Writer> {
+        let why = match self.peers.caller(session) {
+            Some((caller, addr)) if caller == osd && fsid == self.config.fsid => return Some(Writer { osd, addr, epoch }),
+            Some(_) => format!("letters of osd.{osd} of cluster {fsid}"),
+            None => "letters of somebody who is no OSD".into(),
+        };
+        self.refuse_peer(now, session, &why, out);
+        None
     }
 
     /// Letters of an OSD of this process.
@@ -286,5 +476,81 @@ impl Osd {
                 out.log(Level::Warn, "osd", format!("a letter of osd.{} does not decode: {error}", from.osd));
             }
         }
+    }
+}
+
+#[cfg(feature = "sim")]
+impl Osd {
+    /// Checks that what was sent fits, and that letters in parts are those of sessions that stand.
+    pub(crate) fn check_letters(&self) -> Result<(), String> {
+        let (longest, most) = (self.letters.longest, self.options.pg.sizes.message);
+        if longest > most {
+            return Err(format!("a message has {longest} bytes of letters, {most} are the most"));
+        }
+        match self.msgr.unsendable() {
+            0 => {}
+            many => return Err(format!("{many} messages were too long for other daemons")),
+        }
+        if self.letters.parts.keys().any(|session| self.peers.caller(*session).is_none()) {
+            return Err("a letter in parts is of a session that is gone".into());
+        }
+        let bytes: usize = self.letters.parts.values().map(|parts| parts.taken.len()).sum();
+        if bytes == self.letters.part_bytes { Ok(()) } else { Err(format!("{bytes} bytes of letters in parts, not as counted")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    /// Parts of a letter of this length, with a fixed part of 3 bytes.
+    fn parts(length: u64, each: usize) -> Vec<LetterPart> {
+        let bytes: Bytes = (0..length).map(|n| n as u8).collect();
+        let part = |at: usize| LetterPart {
+            front: 3,
+            length,
+            at: at as u64,
+            data: Rope::from(bytes.clone()).slice(at, each),
+            ..LetterPart::default()
+        };
+        (0..length as usize).step_by(each).map(part).collect()
+    }
+
+    #[test]
+    fn parts_make_the_letter_that_they_are_of() {
+        let mut letters = Letters::default();
+        for (session, each) in [(SessionId(1), 4), (SessionId(2), 2), (SessionId(1), 1), (SessionId(1), 9)] {
+            let mut all = parts(9, each);
+            let last = all.pop().expect("a part");
+            for part in all {
+                // Who hears a part twice hears it once.
+                assert_eq!(letters.collect(session, part.clone()), Ok(None));
+                assert_eq!(letters.collect(session, part), Ok(None));
+            }
+            let letter = letters.collect(session, last.clone()).expect("the last one").expect("a letter");
+            assert_eq!((&letter.front[..], letter.data.to_vec()), (&[0, 1, 2][..], vec![3, 4, 5, 6, 7, 8]));
+            assert_eq!(letters.part_bytes, 0);
+            let again = letters.collect(session, last).expect("the last one");
+            assert_eq!(again.is_some(), each == 9, "a letter of one part is a letter each time");
+        }
+    }
+
+    #[test]
+    fn parts_that_make_no_letter_are_refused() {
+        let mut letters = Letters::default();
+        let (one, all) = (SessionId(1), parts(9, 4));
+        assert!(letters.collect(one, all[1].clone()).is_err(), "a beginning that did not come");
+        assert_eq!(letters.collect(one, all[0].clone()), Ok(None));
+        assert!(letters.collect(one, all[2].clone()).is_err(), "a part that is left out");
+        assert!(letters.collect(one, LetterPart { length: 10, ..all[1].clone() }).is_err(), "of another letter");
+        assert!(letters.collect(one, LetterPart { front: 10, ..all[1].clone() }).is_err(), "a front that is longer than all");
+        assert!(letters.collect(one, LetterPart { at: 6, ..all[1].clone() }).is_err(), "more than the letter has");
+        assert!(letters.collect(one, LetterPart { at: u64::MAX, ..all[1].clone() }).is_err(), "no place in it");
+        let huge = LetterPart { length: MOST_LETTER as u64 + 1, ..all[0].clone() };
+        assert!(letters.collect(one, huge).is_err(), "a letter that is too long");
+        assert_eq!(letters.part_bytes, 4);
+        letters.forget_parts(one);
+        assert_eq!(letters.part_bytes, 0);
     }
 }

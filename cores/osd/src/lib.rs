@@ -36,6 +36,7 @@ mod config;
 mod contact;
 mod copies;
 mod dispatch;
+mod doubts;
 mod fullness;
 mod groups;
 mod images;
@@ -165,6 +166,7 @@ pub struct Osd {
     perf: Perf,
     images: images::Images,
     early: VecDeque<Early>,
+    doubts: doubts::Doubts,
     /// Operations for groups that are about to come out of a split.
     homeless: VecDeque<backlog::Waiting>,
     /// Sessions with operations whose answers do not fit yet.
@@ -247,6 +249,7 @@ impl Osd {
             perf: Perf::default(),
             images: images::Images::default(),
             early: VecDeque::new(),
+            doubts: doubts::Doubts::default(),
             homeless: VecDeque::new(),
             stalled: VecDeque::new(),
             relieved: false,

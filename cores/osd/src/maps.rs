@@ -23,6 +23,8 @@ pub(crate) const OSD_SCOPE: SpgId = SpgId::whole(PgId::new(-1, 0));
 const KEPT: usize = 500;
 /// Changes sent in one message (Ceph's `osd_map_message_max`).
 const PER_MESSAGE: usize = 40;
+/// Bytes of changes in one message, unless the first alone has more. A message may have 16 MiB.
+const MESSAGE_BYTES: usize = 4 << 20;
 
 const SUPERBLOCK: &[u8] = b"superblock";
 const FULL: &[u8] = b"map/full";
@@ -174,7 +176,12 @@ impl Maps {
         };
         let mut reached = self.epoch();
         if epoch > 0 && self.incrementals.contains_key(&(epoch + 1)) {
-            let changes = self.incrementals.range(epoch + 1..).take(PER_MESSAGE);
+            let mut bytes = 0;
+            let fits = |(_, change): &(&Epoch, &Bytes)| {
+                bytes += change.len();
+                bytes <= MESSAGE_BYTES || bytes == change.len()
+            };
+            let changes = self.incrementals.range(epoch + 1..).take(PER_MESSAGE).take_while(fits);
             message.incremental = changes.map(|(epoch, bytes)| (*epoch, bytes.clone())).collect();
             reached = message.incremental.last_key_value().map_or(reached, |(last, _)| *last);
         } else {

@@ -17,7 +17,7 @@
 use crate::Osd;
 use crate::letters::Writer;
 use maps::OsdMap;
-use messages::internal::{Beat, GroupLetters};
+use messages::internal::{Beat, GroupLetters, LetterPart};
 use messages::mon::OsdMapMsg;
 use messages::osd::{Backoff, OsdOpReply};
 use msgr::{Messenger, Peer};
@@ -251,6 +251,7 @@ impl Osd {
             match message.kind {
                 Beat::KIND => self.beat_arrived(now, session, message, out),
                 GroupLetters::KIND => self.letters_arrived(now, session, message, out),
+                LetterPart::KIND => self.letter_part_arrived(now, session, message, out),
                 _ => return false,
             }
             return true;

@@ -74,6 +74,9 @@ pub trait Recorder {
 
     /// A client sent a read to this copy, which does not lead. `answered`: it got its answer here; else it asks the primary.
     fn read_aside(&mut self, _answered: bool) {}
+
+    /// An operation was run, or tried; it looked at about so many bytes.
+    fn cost(&mut self, _bytes: u64) {}
 }
 
 /// Wants to know nothing.

@@ -22,6 +22,8 @@ pub struct Sizes {
     pub ahead: usize,
     /// The same in bodies.
     pub ahead_bodies: usize,
+    /// Bytes of letters in one message to another OSD. A letter that is longer goes in parts of that size.
+    pub message: usize,
 }
 
 impl Sizes {
@@ -35,6 +37,7 @@ impl Sizes {
         scan: 6,
         ahead: 200_000,
         ahead_bodies: 24,
+        message: 16_000,
     };
 }
 
@@ -49,6 +52,8 @@ impl Default for Sizes {
             scan: 512,
             ahead: 32 << 20,
             ahead_bodies: 4096,
+            // The messenger takes fronts of 16 MiB.
+            message: 12 << 20,
         }
     }
 }

@@ -301,6 +301,38 @@ fn list(bench: &mut Bench, count: u64, locator: Locator) -> Vec<ops::ListEntry> 
 }
 
 #[test]
+fn what_a_request_looks_at_and_makes_has_a_bound() {
+    let mut bench = Bench::new(1);
+    let (max, refused) = (bench.config.max_object_size, Errno::EMSGSIZE.wire());
+    // The largest object, which is a hole.
+    assert_eq!(result(&mut bench, vec![data(WRITE, max - 1, b"x")]), 0);
+    let kind = checksum_type::CRC32C;
+    let args = OpArgs::Checksum { offset: 0, length: 0, chunk_size: 0, kind };
+    let sum = || Op { input: 0u32.to_bytes(), ..Op::new(CHECKSUM, args) };
+    assert_eq!(result(&mut bench, vec![sum(), sum()]), 0);
+    let reply = bench.run("a", vec![sum(); 800]);
+    assert_eq!((reply.result, reply.ops.iter().map(|op| op.output.len()).sum::<usize>()), (refused, 0), "bytes looked at");
+    // What makes much out of little.
+    let same = |bytes| Op {
+        input: Bytes::from_static(b"x"),
+        ..Op::new(WRITESAME, OpArgs::WriteSame { offset: 0, length: bytes, data_length: 1 })
+    };
+    assert_eq!(bench.run("b", vec![same(64 << 20), range(DELETE, 0, 0)]).result, 0);
+    assert_eq!(bench.run("b", vec![same(64 << 20), same(64 << 20)]).result, refused, "bytes written");
+    let map = || Op::call("rbd", "object_map_resize", &(256_000_000u64, 1u8).to_bytes());
+    assert_eq!(bench.run("c", vec![map()]).result, 0);
+    assert_eq!(bench.run("c", vec![map(); 20]).result, refused, "bytes that a class makes");
+    // What was refused changed nothing.
+    assert_eq!(result(&mut bench, vec![range(STAT, 0, 0)]), 0);
+    assert_eq!(bench.run("b", vec![range(STAT, 0, 0)]).result, Errno::ENOENT.wire());
+    // Pages of a listing, even if they give nothing.
+    let id = *bench.pgs.keys().next().expect("a group");
+    let page = || Op { input: types::HObject::end().to_bytes(), ..Op::new(PGNLS, OpArgs::List { count: 1000, start_epoch: 0 }) };
+    let mut pages = |many| bench.ask(OsdOp { pg: id, ..request("", vec![page(); many]) }).result;
+    assert_eq!((pages(100), pages(1_500)), (1, refused));
+}
+
+#[test]
 fn listing_refuses_cursors_of_other_groups() {
     let mut bench = Bench::new(4);
     let id = *bench.pgs.keys().next().expect("a group");

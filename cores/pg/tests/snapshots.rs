@@ -233,3 +233,20 @@ fn overlaps_are_those_of_a_real_cluster() {
     }
     assert_eq!(snaps(&mut bench).clones[3].snaps, [5, 6]);
 }
+
+#[test]
+fn the_snapshots_of_an_object_have_a_bound() {
+    let mut bench = Bench::new(1);
+    let (context, most) = (16_384, 2 * 16_384);
+    let snaps = |from: u64, many: u64| (from..from + many).collect::<Vec<_>>();
+    assert_eq!(under(&mut bench, &[], put(0, b"x")).result, 0);
+    assert_eq!(under(&mut bench, &snaps(1, context), put(0, b"x")).result, 0);
+    assert_eq!(under(&mut bench, &snaps(1 + context, context), put(0, b"x")).result, 0);
+    // One more clone would be one too many; what makes none goes on.
+    assert_eq!(under(&mut bench, &snaps(1 + most, 1), put(0, b"y")).result, Errno::EDQUOT.wire());
+    assert_eq!(under(&mut bench, &snaps(1 + context, context), put(0, b"z")).result, 0);
+    assert_eq!(read_at(&mut bench, SnapId::HEAD.0).expect("the object"), "z");
+    // There is room again when one was trimmed.
+    remove(&mut bench, 1);
+    assert_eq!(under(&mut bench, &snaps(1 + most, 1), put(0, b"y")).result, 0);
+}

@@ -41,6 +41,8 @@ pub enum Misdeed {
     PastDeadline,
     /// An OSD asks to be marked up again and again.
     BootAgain,
+    /// Letters of a round go in one message, however long it gets.
+    SendWhole,
     /// Groups say in every eighth turn again what was not answered.
     AskAgain,
     /// An OSD that a monitor lets in and refuses comes back at once.
@@ -92,6 +94,7 @@ const ALL: &[Misdeed] = &[
     Misdeed::PastDeadline,
     Misdeed::BootAgain,
     Misdeed::AskAgain,
+    Misdeed::SendWhole,
     Misdeed::HuntAtOnce,
     Misdeed::Hoard,
     Misdeed::Chatter,
@@ -287,6 +290,7 @@ impl Node for Wayward {
             Some(Misdeed::PastDeadline) => self.osd.tell_nobody(),
             Some(Misdeed::BootAgain) => self.osd.boot_again(now),
             Some(Misdeed::AskAgain) if self.turns.is_multiple_of(8) => self.osd.write_all_again(now),
+            Some(Misdeed::SendWhole) => self.osd.send_whole(),
             Some(Misdeed::HuntAtOnce) => self.osd.hunt_at_once(),
             Some(Misdeed::Hoard) => self.hoard.push([0; 4096]),
             Some(Misdeed::Chatter) => out.log(node::Level::Info, "osd", "turns"),

@@ -333,6 +333,12 @@ fn what_is_under_way_to_a_copy_that_takes_nothing_has_a_bound() {
 }
 
 #[test]
+#[should_panic(expected = "bytes of letters")]
+fn letters_that_go_in_one_message_however_long_it_gets_are_found() {
+    found("copies", &Options { misdeed: Some(Misdeed::SendWhole), ..Options::default() });
+}
+
+#[test]
 #[should_panic(expected = "which is being filled")]
 fn clients_that_never_wait_for_a_copy_that_is_filled_are_found() {
     found("floods", &Options { misdeed: Some(Misdeed::Copies(osd::Mistake::NeverHoldBack)), ..Options::default() });

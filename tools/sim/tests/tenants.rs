@@ -98,7 +98,23 @@ struct Town {
 
 impl Town {
     fn new() -> Self {
-        let plan = Plan { osds: 1, clients: 0, mon: MonKind::Real, cephx: true, pg_num: 1, ..Plan::default() };
+        Self::with(1)
+    }
+
+    /// A cluster of so many OSDs, each with a copy of everything.
+    fn with(osds: usize) -> Self {
+        let plan = Plan {
+            osds,
+            size: osds as u32,
+            min_size: 1,
+            clients: 0,
+            mon: MonKind::Real,
+            cephx: true,
+            pg_num: 1,
+            ..Plan::default()
+        };
+        // Requests here are as large as they may be, and so are messages.
+        let plan = Plan { sizes: if osds > 1 { osd::Sizes::default() } else { plan.sizes }, ..plan };
         let mut cluster =
             Cluster::new(7, Plan { habits: sim::workload::Habits { pool: POOL.into(), ..plan.habits.clone() }, ..plan });
         cluster.begin().expect("nothing goes wrong");
@@ -248,6 +264,49 @@ fn the_answer_to_one_request_has_a_bound() {
     let before = MEMORY.current_usage();
     assert_eq!(town.ask(&client, vec![on("o", vec![get(); 5_000])]), [Errno::EMSGSIZE.wire()]);
     assert!(MEMORY.current_usage() < before + GROWTH);
+}
+
+#[test]
+fn what_goes_to_other_copies_fits_their_messages() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut town = Town::with(2);
+    let key = town.entity("client.tenant", &format!("allow rwx pool={POOL} namespace={NAMESPACE}"));
+    let client = town.client("client.tenant", &key);
+    let pairs = |bytes: usize| {
+        let pairs = ops::Pairs::from([(Bytes::from_static(b"k"), Bytes::from(vec![7; bytes]))]);
+        Op { input: pairs.to_bytes(), ..Op::new(code::OMAPSETVALS, OpArgs::None) }
+    };
+    let same = |bytes| {
+        let args = OpArgs::WriteSame { offset: 0, length: bytes, data_length: 1 };
+        Op { input: Bytes::from_static(b"x"), ..Op::new(code::WRITESAME, args) }
+    };
+    // As much as an input may have: keys, which are in the front of a letter, and data.
+    assert_eq!(town.ask(&client, vec![on("keys", vec![pairs(80 << 20)])]), [0]);
+    assert_eq!(town.ask(&client, vec![on("data", vec![same(90 << 20)])]), [0]);
+    // More would be refused by the messenger of the other copy, again and again, and keep all other letters out.
+    assert_eq!(town.ask(&client, vec![on("data", vec![same(127 << 20); 2])]), [Errno::EMSGSIZE.wire()]);
+    // Letters of a round fit together, too.
+    let many = ["a", "b", "c", "d"].map(|name| on(name, vec![same(60 << 20)]));
+    assert_eq!(town.ask(&client, many.to_vec()), [0; 4]);
+    assert_eq!(town.ask(&client, vec![write("last")]), [0]);
+}
+
+#[test]
+fn snapshots_that_nobody_gave_out_are_refused_in_order() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut town = Town::new();
+    let key = town.entity("client.tenant", &format!("allow rwx pool={POOL} namespace={NAMESPACE}"));
+    let client = town.client("client.tenant", &key);
+    let (other, exists) = (town.client("client.tenant", &key), || Op::new(code::STAT, OpArgs::None));
+    assert_eq!(town.ask(&client, vec![write("o")]), [0]);
+    let made_up = |from: u64| Request { snaps: (from..from + 1_000).rev().collect(), ..write("o") };
+    let wrong = Errno::EINVAL.wire();
+    for round in 0..3 {
+        // What stands behind is done all the same, and other clients do not wait for it.
+        let requests = vec![made_up(1 + 1_000 * round), on("o", vec![exists()]), made_up(7), write("p")];
+        assert_eq!(town.ask(&client, requests), [wrong, 0, wrong, 0]);
+        assert_eq!(town.ask(&other, vec![write("o")]), [0]);
+    }
 }
 
 /// Sends operations of a map that never comes.

@@ -173,6 +173,8 @@ pub fn kind_name(kind: u16) -> Option<&'static str> {
         0x4e03 => "service_keys",
         0x4e04 => "osd_down",
         0x4e05 => "osd_instruct",
+        0x4e10 => "group_letters",
+        0x4e11 => "letter_part",
         0x4e13 => "beat",
         0x4e20 => "voter_says",
         0x4e21 => "to_leader",

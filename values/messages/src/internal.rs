@@ -304,6 +304,27 @@ pub struct GroupLetters {
 }
 message!(GroupLetters = 0x4e10 v 1 / 1 { fsid, osd, epoch, letters } data data);
 
+/// A part of a letter that is too long for one message (osd → osd). All parts of a letter come one after the other, nothing else between
+/// them. The letter is its fixed part and then its payload.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LetterPart {
+    /// Cluster.
+    pub fsid: Fsid,
+    /// Who sends this.
+    pub osd: OsdId,
+    /// Its OSD map.
+    pub epoch: Epoch,
+    /// Bytes of the letter's fixed part.
+    pub front: u64,
+    /// Bytes of the whole letter.
+    pub length: u64,
+    /// Where in the letter this part begins.
+    pub at: u64,
+    /// The part.
+    pub data: Rope,
+}
+message!(LetterPart = 0x4e11 v 1 / 1 { fsid, osd, epoch, front, length, at } data data);
+
 /// The monitors ask an OSD to do something (mon → osd), for example `{"prefix":"scrub","pgid":"1.0","deep":false}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OsdInstruct {

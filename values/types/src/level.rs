@@ -46,6 +46,8 @@ pub enum Feature {
     AnswersByAge,
     /// Orders of groups in `pg_upmap` say who leads. A leader of the monitors that does not know them would not let them go.
     LeaderOrders,
+    /// Letters that are too long for one message come in parts (message 0x4e11), so fronts of letters may be as long as a request can make them.
+    LongLetters,
 }
 
 impl Feature {
@@ -66,6 +68,7 @@ impl Feature {
         Self::StoreMarks,
         Self::AnswersByAge,
         Self::LeaderOrders,
+        Self::LongLetters,
     ];
 
     /// The level that it comes with.
@@ -76,7 +79,7 @@ impl Feature {
             Self::ReplicaReads => Level(3),
             Self::LargeOmaps => Level(4),
             Self::Revocations | Self::RecordedSizes | Self::StoreMarks | Self::AnswersByAge => Level(5),
-            Self::LeaderOrders => Level(5),
+            Self::LeaderOrders | Self::LongLetters => Level(5),
         }
     }
 }

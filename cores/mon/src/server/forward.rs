@@ -29,6 +29,8 @@ const MOST_BYTES: usize = 64 << 20;
 /// Requests of one session, and bytes of them: nobody takes all the room alone.
 const SHARE: usize = MOST / 8;
 const SHARE_BYTES: usize = MOST_BYTES / 2;
+/// Bytes of a request's front: it is carried to the leader in a front, which may have 16 MiB, with who asks. The longest are reports of OSDs.
+const MOST_FRONT: usize = 12 << 20;
 /// How long a monitor without a leader keeps its sessions.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -97,13 +99,14 @@ impl Asks {
         Some(ask)
     }
 
-    /// Takes a request. False if there is no room for it, or its session has its share.
+    /// Takes a request. False if there is no room for it, it is too long to be carried, or its session has its share.
     fn take(&mut self, session: SessionId, message: Message) -> bool {
         let ask = Ask { session, message, sent: false };
         let size = ask.size();
         let (count, bytes) = self.held.get(&session).copied().unwrap_or_default();
         let room = self.asks.len() < MOST && self.bytes + size <= MOST_BYTES;
-        if !room || count >= SHARE || bytes + size > SHARE_BYTES {
+        let carried = ask.message.front.len() <= MOST_FRONT;
+        if !room || !carried || count >= SHARE || bytes + size > SHARE_BYTES {
             return false;
         }
         self.next += 1;

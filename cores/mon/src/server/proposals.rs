@@ -11,6 +11,10 @@ use node::{Level, Now, Output, Outputs};
 use std::sync::Arc;
 use types::{Errno, Message, Rope};
 
+/// Bytes of an entry of the log. It goes to other monitors in the front of a message, which may have 16 MiB; a longer one would be sent for ever,
+/// and nothing behind it.
+const ENTRY: usize = 12 << 20;
+
 impl Monitor {
     /// Proposes changes. What is in `after` is sent when they are committed.
     pub(super) fn propose(
@@ -52,6 +56,10 @@ impl Monitor {
         let proposal = Proposal { stamp: now.wall, changes };
         let bytes: Bytes = proposal.to_bytes();
         let length = bytes.len();
+        if length > ENTRY {
+            out.log(Level::Error, "mon", format!("a change of {length} bytes is not made: {ENTRY} are the most"));
+            return self.failed(after, "it is too large", out);
+        }
         let Ok(index) = self.replica.log.propose(bytes) else {
             return self.not_proposed(now, after, out);
         };

@@ -14,8 +14,8 @@ use quorum::ReadId;
 use std::collections::BTreeMap;
 use types::{EntityAddr, EntityName, Errno, Fsid, Message, Rope, SessionId};
 
-/// Bytes of an input file.
-const INPUT: usize = 16 << 20;
+/// Bytes of an input file. What a command makes of it is an entry of the log, which must fit a message between monitors.
+const INPUT: usize = 8 << 20;
 /// Bytes of a command's text. What is longer comes as an input file.
 const COMMAND: usize = 256 << 10;
 /// Orders that the manager works on for somebody who waits.

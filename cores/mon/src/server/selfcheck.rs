@@ -53,6 +53,7 @@ impl Monitor {
             return Ok(());
         }
         self.check_states()?;
+        holds!(self.mon.unsendable() == 0, "{} messages were too long for other daemons", self.mon.unsendable());
         let indexes: Vec<_> = self.leader.waiting.iter().map(|(index, _)| *index).collect();
         let behind = indexes.first().is_none_or(|first| *first > self.replica.applied.index);
         holds!(behind && indexes.is_sorted(), "entries {indexes:?} are waited for, {} is applied", self.replica.applied.index);

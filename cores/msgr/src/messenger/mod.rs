@@ -68,6 +68,10 @@ pub struct Messenger {
     penalties: Penalties,
     /// Sessions of clients.
     crowd: Crowd,
+    /// Messages that were too long for their receivers.
+    unsendable: u64,
+    /// What is to be said of the first of them in this turn.
+    complaint: Option<String>,
 }
 
 impl Messenger {
@@ -101,6 +105,8 @@ impl Messenger {
             gate: LogGate::new(),
             penalties: Penalties::default(),
             crowd: Crowd::default(),
+            unsendable: 0,
+            complaint: None,
         }
     }
 
@@ -128,6 +134,9 @@ impl Messenger {
 
     /// Ends a round: sends what was queued, meets deadlines.
     pub fn turn(&mut self, now: Now, out: &mut Outputs) {
+        if let Some(complaint) = self.complaint.take() {
+            self.gate.log_seldom_as(now.mono, Level::Error, "unsendable", complaint, out);
+        }
         self.fire(now, out);
         self.forget_lag();
         self.unpark(now, out);
@@ -168,9 +177,22 @@ impl Messenger {
         id
     }
 
-    /// Queues a message; it is written at the next `turn`. Ignored if the session is gone.
+    /// Queues a message; it is written at the next `turn`. Ignored if the session is gone. A message that no daemon takes, since it is longer
+    /// than [`crate::Limits`] say, is not sent to one: it is a mistake of the caller, who is to cut such things, and it is logged
+    /// ([`Self::unsendable`] counts them).
     pub fn send(&mut self, session: SessionId, message: Message) {
         let Some(state) = self.sessions.get_mut(&session) else { return };
+        if state.kind != EntityType::Client
+            && let Some((part, len, limit)) = self.config.limits.excess(&message)
+        {
+            let who = state.peer.as_ref().map_or_else(|| state.kind.name().to_string(), |peer| peer.name.to_string());
+            self.unsendable += 1;
+            self.complaint.get_or_insert_with(|| {
+                let kind = message.kind;
+                format!("a message of type {kind} is not sent to {who}: its {part} has {len} bytes, {limit} are taken")
+            });
+            return;
+        }
         state.push(message);
         let overfull = state.policy == Policy::Lossy && state.waiting() > self.config.limits.send_queue;
         let Some(conn) = state.conn else { return };
@@ -245,6 +267,11 @@ impl Messenger {
     /// Bytes of received messages that were not given back yet, on all sessions.
     pub fn held(&self) -> usize {
         self.received.iter().sum()
+    }
+
+    /// Messages that were not sent since they were too long for any daemon.
+    pub fn unsendable(&self) -> u64 {
+        self.unsendable
     }
 
     /// Returns true if a connection is this messenger's. For machines with several: accepted connections belong to the

@@ -326,3 +326,24 @@ fn a_client_that_is_refused_and_returns_at_once_is_not_read_for_longer_each_time
     assert!(net.run(100_000, |net| net.nodes[2].peer(good).is_some()), "others are served as ever");
     assert_eq!(net.logs.iter().filter(|line| line.contains("not understood")).count(), refused.len());
 }
+
+/// A message that the receiver would refuse would end the session, and whoever sends it again ends the next one.
+#[test]
+fn what_no_daemon_takes_is_not_sent_to_one_and_said() {
+    let (front, data) = (1_000, 2_000);
+    let mut net = Net::new(vec![osd(0), osd(1)], 3);
+    for node in &mut net.nodes {
+        let limits = crate::Limits { front, data, ..node.config().limits.clone() };
+        node.set_limits(limits);
+    }
+    let to = net.nodes[1].config().addrs.0[0];
+    let session = net.act(0, |m, now, out| m.connect(now, to, EntityType::Osd, Policy::Lossy, out));
+    for (tid, front, data) in [(1, front, 5), (2, front + 1, 0), (3, 0, data + 1), (4, 3, data)] {
+        net.act(0, |m, _, _| m.send(session, message(tid, front, data)));
+        net.run(1_000, |net| tids(&net.events[1]).contains(&tid));
+    }
+    assert_eq!(tids(&net.events[1]), [1, 4]);
+    assert_eq!((net.nodes[0].unsendable(), opened(&net.events[0]).len(), opened(&net.events[1]).len()), (2, 1, 1));
+    let said: Vec<_> = net.logs.iter().filter(|line| line.contains("is not sent to osd.1")).collect();
+    assert!(said.len() == 1 && said[0].contains(&format!("its front has {} bytes", front + 1)), "{said:?}");
+}

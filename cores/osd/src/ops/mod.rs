@@ -60,6 +60,8 @@ pub(crate) struct OpTable {
     /// What is remembered of those that are over.
     pub(crate) history: History,
     pub(crate) sub_ops: SubOps,
+    /// Bytes that operations looked at, and nobody asked about yet.
+    cost: u64,
 }
 
 fn key(serial: u32, place: usize) -> OpKey {
@@ -134,6 +136,11 @@ impl OpTable {
     /// A session is gone. What groups have begun for it goes on, and holds nothing any more. Gives the received bytes that it held.
     pub(crate) fn orphan(&mut self, session: SessionId) -> usize {
         self.places.iter_mut().filter(|op| op.serial != 0 && op.session == session).map(Op::orphan).sum()
+    }
+
+    /// Returns the bytes that operations looked at since this was asked last.
+    pub(crate) fn take_cost(&mut self) -> u64 {
+        std::mem::take(&mut self.cost)
     }
 
     /// Operations that are not answered, in no order.
@@ -214,6 +221,10 @@ impl Recorder for OpTable {
         if let Some(op) = self.find(op) {
             op.copies.promised(now, by, time);
         }
+    }
+
+    fn cost(&mut self, bytes: u64) {
+        self.cost += bytes;
     }
 
     fn carried_out(&mut self, pushes: bool, bytes: u64, time: CopyTime) {

@@ -31,7 +31,9 @@ impl View for Look<'_, '_> {
         if !run.before.exists {
             return Ok(Rope::new());
         }
-        run.env.store.read(run.env.hold, &run.before.at, offset, len)
+        let data = run.env.store.read(run.env.hold, &run.before.at, offset, len)?;
+        run.see(data.len());
+        Ok(data)
     }
 
     fn extents(&self, offset: u64, len: u64) -> Read<Vec<(u64, u64)>> {
@@ -51,7 +53,9 @@ impl View for Look<'_, '_> {
         if !run.before.exists {
             return Ok(Vec::new());
         }
-        run.env.store.xattrs(run.env.hold, &run.before.at)
+        let all = run.env.store.xattrs(run.env.hold, &run.before.at)?;
+        run.see(all.iter().map(|(name, value)| name.len() + value.len()).sum());
+        Ok(all)
     }
 
     fn omap_header(&self) -> Read<Bytes> {

@@ -10,6 +10,10 @@ use objectstore::{Limit, ObjectChange, ObjectChanges};
 use std::ops::Bound;
 use types::{Errno, SnapId};
 
+/// Bytes of a portion at most, with attributes, which have no bound of their own, and an entry of the omap that is larger than what was
+/// asked for. A message may have 128 MiB of data.
+const PORTION: usize = 112 << 20;
+
 impl Run<'_> {
     pub(super) fn op_copy_from(&mut self, index: usize) -> Exec<i32> {
         let OpArgs::CopyFrom { snap, src_version, flags: wanted, .. } = self.at(index).args else {
@@ -95,7 +99,12 @@ impl Run<'_> {
             (portion.entries, portion.more) = (page.entries, page.more);
         }
         self.count_read(portion.data.len() as u64);
-        self.output(index, portion.encode());
+        let portion = portion.encode();
+        self.see(portion.len());
+        if portion.len() > PORTION {
+            return Err(Errno::EFBIG.into());
+        }
+        self.output(index, portion);
         Ok(0)
     }
 }

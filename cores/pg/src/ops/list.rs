@@ -1,6 +1,7 @@
 //! Listing a group's objects, and what scrub found.
 
 use crate::object::bounds;
+use crate::ops::cost::listing_costs_too_much;
 use crate::ops::run::{Env, Exec, Stop};
 use bytes::Bytes;
 use denc::{Encode, Reader};
@@ -44,6 +45,13 @@ pub(crate) fn execute(env: &Env<'_>, op: &OsdOp) -> Exec<(i32, Vec<OpResult>)> {
         if last < 0 {
             break;
         }
+        if listing_costs_too_much(env, slot.output.len()) {
+            last = Errno::EMSGSIZE.wire();
+            break;
+        }
+    }
+    if last == Errno::EMSGSIZE.wire() {
+        results.iter_mut().for_each(|slot| slot.output = types::Rope::new());
     }
     Ok((last, results))
 }

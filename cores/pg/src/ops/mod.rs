@@ -4,6 +4,7 @@
 mod checksum;
 mod class;
 mod copy;
+mod cost;
 pub(crate) mod internal;
 pub(crate) mod list;
 mod omap;

@@ -18,6 +18,10 @@ fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
+fn pairs_bytes(pairs: &[(Bytes, Bytes)]) -> usize {
+    pairs.iter().map(|(key, value)| key.len() + value.len()).sum()
+}
+
 impl Run<'_> {
     fn parse<T: Decode>(&self, index: usize) -> Exec<T> {
         Ok(Reader::new(&self.at(index).input).get()?)
@@ -44,7 +48,9 @@ impl Run<'_> {
             let page = self.env.store.omap_scan(self.env.hold, &self.before.at, (from, to), probe)?;
             return Ok(Page { more: !page.entries.is_empty(), entries: Vec::new() });
         }
-        Ok(self.env.store.omap_scan(self.env.hold, &self.before.at, (from, to), limit)?)
+        let page = self.env.store.omap_scan(self.env.hold, &self.before.at, (from, to), limit)?;
+        self.see(pairs_bytes(&page.entries));
+        Ok(page)
     }
 
     /// A vector reads what was there before it: an object that it makes itself is not there yet.
@@ -79,7 +85,9 @@ impl Run<'_> {
         if !self.before.exists || !self.before.info.omap {
             return Ok(Bytes::new());
         }
-        Ok(self.env.store.omap_header(self.env.hold, &self.before.at)?)
+        let header = self.env.store.omap_header(self.env.hold, &self.before.at)?;
+        self.see(header.len());
+        Ok(header)
     }
 
     pub(super) fn op_omap_header(&mut self, index: usize) -> Exec<i32> {
@@ -93,7 +101,9 @@ impl Run<'_> {
         if !self.before.exists || !self.before.info.omap {
             return Ok(Vec::new());
         }
-        Ok(self.env.store.omap_get(self.env.hold, &self.before.at, keys)?)
+        let found = self.env.store.omap_get(self.env.hold, &self.before.at, keys)?;
+        self.see(pairs_bytes(&found));
+        Ok(found)
     }
 
     pub(super) fn op_omap_by_keys(&mut self, index: usize) -> Exec<i32> {
@@ -127,7 +137,7 @@ impl Run<'_> {
     }
 
     pub(crate) fn omap_set(&mut self, pairs: Vec<(Bytes, Bytes)>) {
-        let bytes: usize = pairs.iter().map(|(k, v)| k.len() + v.len()).sum();
+        let bytes = pairs_bytes(&pairs);
         self.create();
         if !pairs.is_empty() {
             self.changes.push(ObjectChange::OmapSet(pairs));

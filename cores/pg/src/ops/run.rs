@@ -9,6 +9,7 @@ use crate::info::{CLEAN, CloneInfo, ObjectInfo, WHITEOUT, WatchInfo};
 use crate::meta::Info;
 use crate::missing::Missing;
 use crate::ops;
+use crate::ops::cost::Made;
 use crate::scrub::findings::Findings;
 use crate::stats::Stats;
 use crate::watch::Watches;
@@ -17,6 +18,7 @@ use maps::{OsdMap, Pool, pool_flags};
 use messages::osd::{OpResult, flags, op_flags};
 use node::Now;
 use objectstore::{Damage, Hold, ObjectChange, ObjectChanges, Unread, View};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use types::{EVersion, Epoch, Errno, Feature, HObject, Intervals, Locator, ObjectId, ReqId, SnapId, SpgId};
 
@@ -43,6 +45,8 @@ pub(crate) struct Env<'a> {
     pub(crate) findings: Option<&'a Findings>,
     /// First epoch of the interval.
     pub(crate) since: Epoch,
+    /// Bytes that operations looked at, and what they count as beside that.
+    pub(crate) cost: &'a Cell<u64>,
 }
 
 /// Bytes of what all operations of one request give together. The largest object can be read whole with one; a vector of thousands that each
@@ -52,6 +56,9 @@ const ANSWER: usize = 256 << 20;
 const RETURNS: usize = 128;
 /// Snapshots that a client may name in one write. Each new one is a record of its own.
 const SNAPS: usize = 16_384;
+/// Snapshots that all clones of an object may stand for together. They are in the object's record, which each write writes anew; a client can
+/// name numbers that its pool never gave out. Those that are there are in the context of each write, and those that went are trimmed.
+const SNAPS_OF_OBJECT: usize = 2 * SNAPS;
 
 impl Env<'_> {
     /// The version that the next logged change gets.
@@ -202,6 +209,8 @@ pub(crate) struct Run<'a> {
     pub(crate) snaps: Vec<u64>,
     /// What happens to the object.
     pub(crate) changes: Vec<ObjectChange>,
+    /// Bytes that those bring.
+    pub(crate) made: Made,
     /// What happens to other objects before that and after it.
     pub(crate) ahead: Vec<ObjectChanges>,
     pub(crate) behind: Vec<ObjectChanges>,
@@ -246,6 +255,9 @@ pub(crate) fn execute(
     }
     if !valid {
         return Ok(Outcome::Refused(Errno::EINVAL.wire()));
+    }
+    if writes && run.has_too_many_snaps() {
+        return Ok(Outcome::Refused(Errno::EDQUOT.wire()));
     }
     let result = run.vector()?;
     Ok(run.conclude(result, writes))
@@ -294,6 +306,7 @@ impl<'a> Run<'a> {
             snap_seq: 0,
             snaps: Vec::new(),
             changes: Vec::new(),
+            made: Made::default(),
             ahead: Vec::new(),
             behind: Vec::new(),
             index: Vec::new(),
@@ -326,10 +339,19 @@ impl<'a> Run<'a> {
             && self.snaps.windows(2).all(|pair| pair[0] > pair[1])
     }
 
+    /// Returns true if the clone that a change makes now would be one of too many snapshots.
+    fn has_too_many_snaps(&self) -> bool {
+        let set = &self.before.info.snaps;
+        let new = self.snaps.iter().take_while(|snap| **snap > set.seq).count();
+        let kept = || set.clones.iter().map(|clone| clone.snaps.len()).sum::<usize>();
+        self.before.live() && new > 0 && kept() + new > SNAPS_OF_OBJECT
+    }
+
     /// Runs the operations in order; the result is the last one's, or the first error.
     fn vector(&mut self) -> Exec<i32> {
         let (mut last, mut answer) = (0, 0);
         for index in 0..self.op.op.ops.len() {
+            let before = self.changes.len();
             let result = match ops::apply(self, index) {
                 // Some operations leave the result of the one before: after a comparison that holds it is 1.
                 Ok(0) if ops::keeps_result(self.op.op.ops[index].code) => last,
@@ -339,7 +361,7 @@ impl<'a> Run<'a> {
             };
             self.results[index].rval = result;
             answer += self.results[index].output.len();
-            if answer > ANSWER {
+            if self.costs_too_much(index, before) || answer > ANSWER {
                 self.results.iter_mut().for_each(|slot| slot.output = types::Rope::new());
                 return Ok(Errno::EMSGSIZE.wire());
             }

@@ -40,7 +40,9 @@ impl Run<'_> {
         if !self.before.exists {
             return Ok(None);
         }
-        Ok(self.env.store.xattr(self.env.hold, &self.before.at, name)?)
+        let value = self.env.store.xattr(self.env.hold, &self.before.at, name)?;
+        self.see(value.as_ref().map_or(0, Bytes::len));
+        Ok(value)
     }
 
     pub(super) fn op_get_xattr(&mut self, index: usize) -> Exec<i32> {

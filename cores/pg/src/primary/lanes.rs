@@ -23,6 +23,7 @@ use crate::scrub::findings::Findings;
 use crate::watch::Watches;
 use messages::osd::{code, flags};
 use objectstore::{Hold, Ticket, Unfit, Unread};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use types::{Errno, HObject, ObjectId, ReqId, SnapId};
 
@@ -107,6 +108,8 @@ pub(crate) struct Seen<'a> {
     pub(crate) findings: Option<&'a Findings>,
     /// Notifications that were begun in this interval.
     pub(crate) notifies: u32,
+    /// Bytes that the operation looks at are added here.
+    pub(crate) cost: &'a Cell<u64>,
 }
 
 /// Runs a job over the submitted state.
@@ -127,6 +130,7 @@ pub(crate) fn execute(core: &Core, ctx: &Ctx<'_>, job: &Job, seen: &Seen<'_>) ->
         scrubbed: core.scrubbed || core.history.scrub.0 != Default::default(),
         findings: seen.findings,
         since: core.history.since,
+        cost: seen.cost,
         notify_id: u64::from(ctx.map.epoch) << 32 | u64::from((ctx.slot << 16).wrapping_add(seen.notifies)),
     };
     match &job.work {
@@ -265,7 +269,10 @@ impl Primary {
         if !trusts && self.must_wait_for_lease(core, ctx, &job) {
             return self.wait_for_lease(ctx, job);
         }
-        match self.execute(core, ctx, &job) {
+        let cost = Cell::new(0);
+        let result = self.execute(core, ctx, &job, &cost);
+        ctx.recorder.cost(cost.get());
+        match result {
             Ok(outcome) => self.conclude_job(core, ctx, job, outcome),
             Err(Stop::Unread(Unread::Missing(wish))) => self.fetch_for(ctx, job, wish),
             Err(Stop::Copy(wish)) => {
@@ -342,9 +349,9 @@ impl Primary {
     }
 
     /// Runs a job, with all that a primary knows.
-    fn execute(&self, core: &Core, ctx: &Ctx<'_>, job: &Job) -> Exec<Outcome> {
+    fn execute(&self, core: &Core, ctx: &Ctx<'_>, job: &Job, cost: &Cell<u64>) -> Exec<Outcome> {
         let (findings, notifies) = (self.findings.as_deref(), self.notify_count);
-        execute(core, ctx, job, &Seen { watches: &self.watches, findings, notifies })
+        execute(core, ctx, job, &Seen { watches: &self.watches, findings, notifies, cost })
     }
 
     /// Goes on with a job that waits, if there is one under this hold, and with its lane.

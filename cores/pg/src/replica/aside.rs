@@ -41,6 +41,7 @@ use crate::watch::Watches;
 use messages::osd::{OsdOp, code, flags};
 use node::Mono;
 use objectstore::{Hold, Unread};
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -184,7 +185,10 @@ impl Replica {
             return self.end_aside(core, ctx, job, None);
         }
         let watches = Watches::default();
-        match execute(core, ctx, &job, &Seen { watches: &watches, findings: None, notifies: 0 }) {
+        let cost = Cell::new(0);
+        let result = execute(core, ctx, &job, &Seen { watches: &watches, findings: None, notifies: 0, cost: &cost });
+        ctx.recorder.cost(cost.get());
+        match result {
             Ok(outcome) => self.end_aside(core, ctx, job, Some(outcome)),
             Err(Stop::Unread(Unread::Missing(wish))) => {
                 record(ctx, &job.work, Step::WaitsForData);
