@@ -114,9 +114,16 @@ fuzz-long: deps-build   ## the same under libFuzzer, FUZZ_EACH=600 seconds for e
 	    -verbosity=0 -artifact_prefix=target/fuzz/$$target- target/fuzz/corpus/$$target || exit 1; \
 	done
 
-hostile: deps-test build   ## garbage, replays, idle crowds and greedy clients against a running cluster
+hostile: deps-test build   ## garbage, replays, idle crowds, greedy clients and tenants with bad intent against a running cluster
+	@$(PYTHON) -c 'import rbd' 2>/dev/null || $(MAKE) --no-print-directory deps-python
+	$(PYTHON) tools/conformance/tenants.py --nacre $(NACRE)
 	$(PYTHON) tools/conformance/hostile_peers.py --nacre $(NACRE)
 	$(PYTHON) tools/conformance/greedy_reads.py --nacre $(NACRE)
+
+# For a machine that has time: nearly all is built once more, into target/mistakes.
+.PHONY: mistakes
+mistakes: deps-test fuse   ## puts mistakes of before back, in a copy of the tree: does a test find each (half an hour)
+	$(PYTHON) tools/mistakes.py $(NAMES)
 
 # Debug: `make unit` has built it already, and an optimized build costs more time than it saves on so few seeds. `make unit` runs the first seeds.
 sim: deps-build   ## the simulator, SEEDS=200 seeds of each scenario from START=1000, or as many as begin within SIM_SECONDS=60

@@ -31,7 +31,8 @@ LEFT_OUT = {"quorum exit", "quorum enter", "get_command_descriptions"}
 # What may end it, or change what later answers depend on: those who may write at the monitors are not asked.
 CAREFUL = ("compact", "sync_force", "mgr fail", "fs volume create", "osd set-require", "osd require-osd-release", "telemetry", "osd pause")
 WRITERS = {"allow *", "allow rwx", "allow rw", "profile read-write", "profile mon", "profile mgr", "allow service mon rw"}
-# The monitor holds its log back while it reads these arguments. After one of a wrong type it does so for ever.
+# Texts, not of a wrong type: asked on a fresh 16.2.15, 'osd new' with a list for `uuid` is refused ("bad or missing field 'uuid'"), and that
+# monitor keeps nothing any more until it is started again. With a text that is no uuid, or a wrong `id`, it goes on.
 HELD = {"osd new": {"uuid": "zz"}}
 # Seconds for an answer.
 PATIENCE = 5

@@ -198,7 +198,7 @@ impl Form {
             Level::Info => "info ",
             Level::Debug => "debug",
         };
-        let (part, text) = (&line.part, line.text.replace('\n', "\n    "));
+        let (part, text) = (&line.part, grammar::printable(&line.text).replace('\n', "\n    "));
         match self {
             Form::Own => format!("{wall} {level} {part}: {text}\n"),
             Form::Shared => format!("{wall} {level} {daemon} {part}: {text}\n"),
@@ -343,7 +343,7 @@ mod tests {
 
     #[test]
     fn the_journal_gets_a_level_on_each_line_and_no_time() {
-        let line = LogLine { level: Level::Error, part: "store".into(), text: "bad\nworse".into() };
-        assert_eq!(Form::Journal.text("osd.3", now(), &line), "<3>osd.3 store: bad\n<3>    worse\n");
+        let line = LogLine { level: Level::Error, part: "store".into(), text: "bad\nworse \u{1b}[2J".into() };
+        assert_eq!(Form::Journal.text("osd.3", now(), &line), "<3>osd.3 store: bad\n<3>    worse \\u{1b}[2J\n");
     }
 }

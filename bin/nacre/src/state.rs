@@ -12,9 +12,10 @@ use anyhow::{Context, Result, bail};
 use crush::Location;
 use runtime::process::LockError;
 use serde::{Deserialize, Serialize};
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{Read, Seek, Write};
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use types::Fsid;
 
@@ -352,6 +353,9 @@ pub(crate) fn make_folder(path: &Path) -> Result<()> {
     kept.with_context(|| format!("make the folder {}", path.display()))
 }
 
+/// Who may open a lock file: its user.
+const LOCK: u32 = 0o600;
+
 /// A lock file with the number of its holder. Held until it is dropped, or the process ends.
 #[derive(Debug)]
 pub(crate) struct Lock {
@@ -361,8 +365,10 @@ pub(crate) struct Lock {
 impl Lock {
     /// Takes the lock at `path`, which stands for `what`.
     pub(crate) fn take(path: &Path, what: &str) -> Result<Self> {
-        let open = File::options().read(true).write(true).create(true).truncate(false).open(path);
+        let open = File::options().read(true).write(true).create(true).truncate(false).mode(LOCK).open(path);
         let mut file = open.with_context(|| format!("open {}", path.display()))?;
+        // Whoever may read a file may lock it, and keep this from starting.
+        file.set_permissions(Permissions::from_mode(LOCK)).with_context(|| format!("change who may open {}", path.display()))?;
         lock(&mut file, what)?;
         let write = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
         write.with_context(|| format!("write {}", path.display()))?;
@@ -490,6 +496,9 @@ mod tests {
         assert_eq!(error, format!("the folder is in use by process {}", std::process::id()));
         assert!(Lock::check(&path, "the folder").is_err());
         drop(held);
+        // Older programs let everybody read it, and who reads may lock.
+        std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
         Lock::take(&path, "the folder").unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     }
 }

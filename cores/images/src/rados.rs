@@ -304,7 +304,7 @@ impl Io {
         if addr.nonce == 0 {
             return Err(Fail::new(Errno::EIO, format!("the lock of an image names {addr}, which is no client")));
         }
-        match self.ask(Request::Fence(addr)).await {
+        match self.ask(Request::Fence(addr, self.who())).await {
             Answer::Failed(errno) => Err(Fail::new(errno, format!("{addr} cannot be put on the blocklist"))),
             _ => Ok(()),
         }

@@ -17,7 +17,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use types::{EntityAddr, Errno, Locator, PoolId, UTime};
+use types::{EntityAddr, EntityName, Errno, Locator, PoolId, UTime};
 
 /// What a job needs from outside.
 #[derive(Debug)]
@@ -34,8 +34,8 @@ pub enum Request {
     NewSnap(PoolId),
     /// A snapshot's number is not used any more: the OSDs may trim what only it needs.
     FreeSnap(PoolId, u64),
-    /// A client must not reach the OSDs any more.
-    Fence(EntityAddr),
+    /// A client must not reach the OSDs any more, for the sake of somebody's work.
+    Fence(EntityAddr, Option<EntityName>),
     /// Nothing before this time.
     Sleep(UTime),
     /// The next notification at a watch, or nothing at this time.
@@ -85,6 +85,11 @@ struct Shared {
 pub trait Reach {
     /// Returns true if what a job asks for may be done for whoever ordered it.
     fn allows(&self, map: &OsdMap, request: &Request) -> bool;
+
+    /// Returns for whom it is done; `None`: for nobody with a name.
+    fn who(&self) -> Option<EntityName> {
+        None
+    }
 }
 
 /// A job's way to the cluster. Headers of images say what their owners wrote there: another pool for the data, any parent, any source of
@@ -97,6 +102,11 @@ impl Io {
     #[must_use]
     pub fn within(&self, reach: Rc<dyn Reach>) -> Self {
         Self(self.0.clone(), Some(reach))
+    }
+
+    /// For whom the work is done.
+    pub(crate) fn who(&self) -> Option<EntityName> {
+        self.1.as_ref().and_then(|reach| reach.who())
     }
 
     /// The time.

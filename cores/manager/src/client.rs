@@ -75,8 +75,8 @@ pub enum Wish {
     NewSnap(PoolId),
     /// The end of a snapshot's number.
     FreeSnap(PoolId, u64),
-    /// A client on the blocklist, so that it cannot reach OSDs any more.
-    Fence(EntityAddr),
+    /// A client on the blocklist, so that it cannot reach OSDs any more, and for whom.
+    Fence(EntityAddr, Option<EntityName>),
 }
 
 /// What the manager's client found out.
@@ -200,7 +200,7 @@ impl Manager {
             },
             Request::NewSnap(pool) => return Some(Wish::NewSnap(pool)),
             Request::FreeSnap(pool, snap) => return Some(Wish::FreeSnap(pool, snap)),
-            Request::Fence(addr) => return Some(Wish::Fence(addr)),
+            Request::Fence(addr, who) => return Some(Wish::Fence(addr, who)),
         }
         None
     }

@@ -9,6 +9,7 @@
 //! | what is wrong | [`health`] |
 //! | what should move, split or go on | [`balancer`], [`autoscaler`], [`stepping`], [`merging`]; the crate `planner` says where to |
 //! | what is in progress | [`progress`], [`recovering`] |
+//! | who may fence how many clients | [`fences`] |
 //! | what do clients do to images | [`figures`] |
 //! | what is to be done to whole images | [`desk`] takes orders, [`client`] does them as any client would |
 //!
@@ -24,6 +25,7 @@ pub mod crashes;
 pub mod creating;
 pub mod desk;
 pub mod duties;
+pub mod fences;
 pub mod figures;
 pub mod health;
 pub mod merging;

@@ -116,7 +116,11 @@ impl Events {
             return;
         }
         match note {
-            Note::Begun(id, about) => drop(self.open.insert(id, Event { about, started: now, share: 0.0 })),
+            Note::Begun(id, mut about) => {
+                // Names of images are in it, which their owners chose.
+                about.message = grammar::one_line(&about.message);
+                drop(self.open.insert(id, Event { about, started: now, share: 0.0 }));
+            }
             Note::Far(id, share) => {
                 if let Some(event) = self.open.get_mut(&id) {
                     event.share = share;
@@ -127,7 +131,8 @@ impl Events {
                     self.end(Ended { id, about, started, finished: now, failure: None });
                 }
             }
-            Note::Failed(id, about, why) => {
+            Note::Failed(id, mut about, why) => {
+                about.message = grammar::one_line(&about.message);
                 let started = self.open.remove(&id).map_or(now, |event| event.started);
                 self.end(Ended { id, about, started, finished: now, failure: Some(why) });
             }

@@ -2,6 +2,7 @@
 
 use crate::clocks::Clocks;
 use crate::creating::Creating;
+use crate::fences::Fences;
 use crate::recovery::Pace;
 use crate::stamps::Stamps;
 use messages::internal::{OsdReport, PgReport, Space};
@@ -118,6 +119,8 @@ pub struct Soft {
     pub creating: Creating,
     /// Clients that this monitor turned away lately for having too many sessions, and how often.
     pub turned_away: Vec<(types::EntityName, u64)>,
+    /// Who fenced which clients.
+    pub fences: Fences,
     /// How far the clocks of other monitors are off.
     pub clocks: Clocks,
     /// The sums of the statistics of all groups, by pool. They are asked for several times a second, and there may be many groups.

@@ -274,15 +274,16 @@ fn what_is_kept_of_long_messages_to_the_manager_has_a_bound() {
 fn what_services_say_of_themselves_has_a_bound() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut world = World::with(config(AuthMode::None), Disk::default());
-    let open = |name: &str, size: usize| {
+    let open_as = |service: &str, name: &str, size: usize| {
         let metadata = BTreeMap::from([("hostname".to_owned(), "h".repeat(size))]);
         MgrOpen {
             daemon_name: name.into(),
-            service_name: "rgw".into(),
+            service_name: service.into(),
             service: Some(ServiceStatus { metadata, status: BTreeMap::new() }),
             ..MgrOpen::default()
         }
     };
+    let open = |name: &str, size: usize| open_as("rgw", name, size);
     let shown = |world: &mut World| -> Vec<(String, usize)> {
         let all: serde_json::Value = serde_json::from_str(&world.ok(r#"{"prefix":"service dump"}"#)).unwrap();
         let Some(daemons) = all["services"]["rgw"]["daemons"].as_object() else { return Vec::new() };
@@ -296,6 +297,11 @@ fn what_services_say_of_themselves_has_a_bound() {
     for large in [open("a", 1 << 20), open(&"n".repeat(1_000), 1)] {
         world.send(a, large.encode());
         assert_eq!(shown(&mut world), []);
+    }
+    // Nor is a name that a terminal obeys, or that begins a line of its own.
+    for (service, name) in [("rgw\u{1b}[2J", "a"), ("rgw\n  health: HEALTH_OK", "a"), ("rgw", "\u{9b}31m")] {
+        world.send(a, open_as(service, name, 1).encode());
+        assert!(world.ok(r#"{"prefix":"service dump"}"#).contains("\"services\": {}"), "{service:?} {name:?}");
     }
     for n in 0..100 {
         world.send(a, open(&format!("a{n}"), 60_000).encode());

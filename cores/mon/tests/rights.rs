@@ -137,6 +137,27 @@ fn who_may_write_at_the_monitors_makes_no_administrator() {
 }
 
 #[test]
+fn who_may_set_options_shuts_nobody_out() {
+    let mut world =
+        world(&[("mon.", 9, &[("mon", "allow *")]), ("client.rgw.x", 10, &[("mon", "allow rw"), ("osd", "allow rwx")])]);
+    let rgw = world.connect("client.rgw.x", Some([10; 16]), 0);
+    let set = |who: &str, name: &str, value: &str| {
+        format!(r#"{{"prefix":"config set","who":"{who}","name":"{name}","value":"{value}"}}"#)
+    };
+    for name in ["auth_supported", "auth_client_required", "auth cluster required", "auth_service_required"] {
+        assert_eq!(world.command(rgw, &set("global", name, "none"), b"").result, -22, "{name}");
+        assert_eq!(world.command(rgw, &set("client", name, "cephx, none"), b"").result, 0, "{name}");
+    }
+    let file = b"[global]\nauth_supported = none\n";
+    let left = world.command(rgw, r#"{"prefix":"config assimilate-conf"}"#, file);
+    assert!(
+        left.result == 0 && String::from_utf8_lossy(&left.output.contiguous()).contains("auth_supported"),
+        "it stays in the file"
+    );
+    assert!(!world.ok(r#"{"prefix":"config dump"}"#).contains(" none "));
+}
+
+#[test]
 fn rights_of_a_network_hold_for_the_sockets_address() {
     let mut world = world(&[
         ("client.far", 10, &[("mon", "allow * network 10.9.0.0/16")]),

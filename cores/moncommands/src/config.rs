@@ -58,6 +58,20 @@ fn not_fixed(name: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Options by which clients decide how they show who they are.
+const WAYS_IN: [&str; 4] = ["auth_supported", "auth_client_required", "auth_cluster_required", "auth_service_required"];
+
+/// Returns true if clients that get this option come in still. They read it with the configuration, the administrator's as well, and there would
+/// be no easy way back.
+fn lets_clients_in(cx: &Cx<'_>, name: &str, value: &str) -> bool {
+    !WAYS_IN.contains(&name) || value.split([',', ';', ' ']).any(|way| way.trim() == way_in(cx))
+}
+
+/// How clients of this cluster show who they are.
+fn way_in(cx: &Cx<'_>) -> &'static str {
+    if cx.env.cephx() { "cephx" } else { "none" }
+}
+
 fn set(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let (section, name) = (section(args.str("who"))?, normalize(args.str("name")));
     let value = if name.starts_with("mgr/") || args.flag("force") && options::find(&name).is_none() {
@@ -67,6 +81,13 @@ fn set(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         not_fixed(&name)?;
         opt.check(args.str("value")).map_err(|w| Refusal::new(w.errno, format!("error parsing value: {}", w.why)))?
     };
+    if !lets_clients_in(cx, &name, &value) {
+        let way = way_in(cx);
+        refuse!(
+            EINVAL,
+            "no client would get in any more, the administrator's neither: this cluster takes '{way}', and {name} must have it"
+        );
+    }
     let status = options::lacks(&name, &section.text()).map(|(what, why)| format!("{name} is kept and has {what}: {why}"));
     if cx.state.config.get(&section.text(), &name) != Some(&value) {
         cx.changes.push(Change::Config { by: cx.asker.name.to_string(), set: vec![(section.text(), name, Some(value))] });
@@ -283,7 +304,10 @@ fn assimilate(cx: &mut Cx<'_>, _: &Args) -> Outcome {
             let checked = known.and_then(|o| o.check(&value).ok());
             match (&section, checked) {
                 // What is stored stands; another value stays in the file, so that somebody looks at it.
-                (Some(section), Some(good)) if cx.state.config.get(section, &name).is_none_or(|old| *old == good) => {
+                (Some(section), Some(good))
+                    if lets_clients_in(cx, &name, &good)
+                        && cx.state.config.get(section, &name).is_none_or(|old| *old == good) =>
+                {
                     silent.extend(options::lacks(&name, section).map(|_| name.clone()));
                     set.push((section.clone(), name, Some(good)));
                 }

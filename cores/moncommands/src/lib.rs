@@ -54,7 +54,6 @@ pub use describe::reference;
 pub use join::ended as ended_tokens;
 pub use level::raised as level_raised;
 pub use mon::ping;
-pub use osd_admin::has_room_for_a_fence;
 pub use rbd::place_of_images;
 pub use tell::{mgr_table, mon_table, socket_descriptions};
 
@@ -136,7 +135,7 @@ impl Cx<'_> {
 
     /// Makes a reply of a structure in the format that was asked for, or of this text.
     pub(crate) fn show(&self, root: &str, value: Value, text: impl FnOnce() -> String) -> Reply {
-        if self.format.is_structured() { self.structure(root, &value) } else { Reply::data(text()) }
+        if self.format.is_structured() { self.structure(root, &value) } else { Reply::data(grammar::printable(&text())) }
     }
 
     /// Makes a reply of a structure in the format that was asked for; indented JSON if none was.

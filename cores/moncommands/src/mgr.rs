@@ -3,7 +3,7 @@
 use super::shared::{addrs, legacy};
 use super::{Cx, Row, absent, row};
 use bytes::Bytes;
-use grammar::{Args, Errno, Outcome, Refusal, Reply, refuse};
+use grammar::{Args, Errno, Outcome, Refusal, Reply, one_line, refuse};
 use monstate::context::{VERSION, version_line};
 use monstate::modules::{self, ABSENT, BUILT_IN, NOT_HERE, SWITCHED};
 use monstate::state::Change;
@@ -313,6 +313,7 @@ fn service_line<'a>(kind: &str, daemons: impl Iterator<Item = &'a BTreeMap<Strin
     groups.retain(|_, members| !members.is_empty());
     let groups: Vec<String> = groups.iter().map(|(group, members)| format!("{} {group}", members.len())).collect();
     let groups = if groups.is_empty() { String::new() } else { format!(" ({})", groups.join(", ")) };
+    let (kind, called) = (one_line(kind), one_line(called));
     format!("    {kind}: {count} {called}{plural} active{groups}\n")
 }
 

@@ -204,15 +204,6 @@ fn fenced(args: &Args) -> Result<EntityAddr, Refusal> {
     Ok(EntityAddr { kind: types::AddrType::Cidr, ..addr })
 }
 
-/// Clients and ranges that may be fenced at once. Each is in every map that everybody reads, and many keys may fence (`profile rbd`).
-const MOST_FENCED: usize = 65_536;
-
-/// Returns true if one more client or range may be fenced.
-#[must_use]
-pub fn has_room_for_a_fence(map: &OsdMap) -> bool {
-    map.blocklist.len() + map.range_blocklist.len() < MOST_FENCED
-}
-
 fn blocklist(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let op = args.opt("blocklistop").or(args.opt("blacklistop")).unwrap_or_default();
     let addr = fenced(args)?;
@@ -232,12 +223,7 @@ fn blocklist(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let secs = args.float("expire").unwrap_or(default);
     let until = pools::after(cx.now.wall, secs);
     if !listed {
-        if !has_room_for_a_fence(map) {
-            refuse!(
-                ENOSPC,
-                "{MOST_FENCED} clients and ranges are blocklisted, and there is no room for more: `osd blocklist rm`, or `clear`"
-            );
-        }
+        cx.soft.fences.has_room(map, (!cx.asker.governs_osds).then_some(&cx.asker.name))?;
         let inc = cx.inc();
         if range { &mut inc.new_range_blocklist } else { &mut inc.new_blocklist }.insert(addr, until);
     }
@@ -377,27 +363,4 @@ fn rm_upmap_items(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let pg = existing_pg(cx, args)?;
     cx.inc().old_pg_upmap_items.insert(pg);
     Ok(Reply::status(format!("clear {pg} pg_upmap_items mapping")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use types::AddrType;
-
-    /// As many clients, or ranges, as there may be, less one.
-    fn fenced(clients: usize, ranges: usize) -> OsdMap {
-        let mut map = OsdMap::default();
-        let at = |n: usize| EntityAddr { kind: AddrType::Any, nonce: n as u32 + 1, addr: Some(([10, 0, 0, 1], 0).into()) };
-        map.blocklist.extend((0..clients).map(|n| (at(n), UTime::ZERO)));
-        map.range_blocklist.extend((0..ranges).map(|n| (EntityAddr { kind: AddrType::Cidr, ..at(n) }, UTime::ZERO)));
-        map
-    }
-
-    #[test]
-    fn clients_and_ranges_have_one_bound_together() {
-        for (clients, ranges) in [(MOST_FENCED, 0), (0, MOST_FENCED), (MOST_FENCED - 100, 100)] {
-            assert!(!has_room_for_a_fence(&fenced(clients, ranges)), "{clients} {ranges}");
-        }
-        assert!(has_room_for_a_fence(&fenced(MOST_FENCED - 101, 100)));
-    }
 }

@@ -73,4 +73,6 @@ pub struct Asker {
     pub name: EntityName,
     /// The address of its connection.
     pub addr: EntityAddr,
+    /// True if it may change what concerns OSDs and their clients (`rw` of `osd` at the monitors): it may lift fences, and has no share of them.
+    pub governs_osds: bool,
 }

@@ -8,11 +8,13 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod printable;
 mod structured;
 mod table;
 pub mod units;
 
 pub use answer::{Asker, Outcome, Refusal, Reply};
+pub use printable::{is_printable, one_line, printable};
 pub use structured::Format;
 pub use table::{Align, Table};
 /// The error numbers of [`refuse!`].

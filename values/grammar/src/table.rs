@@ -32,9 +32,9 @@ impl Table {
         Self { columns: columns.iter().map(column).collect(), rows: Vec::new() }
     }
 
-    /// Adds a row. Missing cells at its end are empty.
+    /// Adds a row. Missing cells at its end are empty. A cell is one line, whatever it says.
     pub fn row(&mut self, cells: Vec<String>) {
-        self.rows.push(cells);
+        self.rows.push(cells.iter().map(|cell| crate::one_line(cell)).collect());
     }
 
     /// Gives the text; each line is ended.

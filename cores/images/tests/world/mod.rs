@@ -121,7 +121,7 @@ impl World {
                 self.trim(pool, snap);
                 Answer::Done
             }
-            Request::Fence(_) => Answer::Done,
+            Request::Fence(..) => Answer::Done,
             Request::Sleep(until) | Request::Listen(_, until) => {
                 self.now = self.now.max(until);
                 Answer::Done

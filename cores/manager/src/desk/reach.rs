@@ -10,10 +10,13 @@
 //! - *A schedule* is carried out with the rights of who set it; the same holds for one of which nobody knows who that was. Those of all pools are
 //!   options of the cluster, and whoever may set those may do everything here.
 //!
+//! - *Clients are fenced* that died with the lock of an image, as the image says; so that needs the right to fence them (`profile rbd` at the
+//!   monitors), and counts for who ordered the work.
+//!
 //! Rights behind a network count for none: it is the manager that comes.
 
 use bytes::Bytes;
-use caps::{OsdCaps, OsdNeed};
+use caps::{MonCaps, OsdCaps, OsdNeed};
 use images::{Place, Reach, Request};
 use maps::OsdMap;
 use messages::osd::{Op, code, flags};
@@ -21,7 +24,7 @@ use monstate::state::{AuthDb, Change};
 use objecter::OpRequest;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use types::{EntityName, Locator, PoolId};
+use types::{EntityAddr, EntityName, Locator, PoolId};
 
 /// What the keys of the monitors' state begin with that say who ordered something.
 const KEY: &str = "nacre/order/";
@@ -94,8 +97,8 @@ pub(super) fn kept<'a>(keys: &'a BTreeMap<String, Bytes>, begin: &str) -> impl I
 pub(super) enum Within {
     /// No limit.
     All,
-    /// What these rights allow.
-    Caps(OsdCaps),
+    /// What these rights of an entity allow.
+    Caps(EntityName, OsdCaps, MonCaps),
     /// A pool and namespace.
     Place(Place),
 }
@@ -107,10 +110,12 @@ impl Within {
             By::Everybody => Self::All,
             By::Nobody => Self::Place(home.clone()),
             By::Entity(name) => {
-                let text = auth.get(name).and_then(|entity| entity.caps.get("osd"));
-                let caps = text.and_then(|text| OsdCaps::parse(text).ok()).unwrap_or_default();
+                let text = |service: &str| auth.get(name).and_then(|entity| entity.caps.get(service));
+                let osd = text("osd").and_then(|text| OsdCaps::parse(text).ok()).unwrap_or_default();
+                let mon = text("mon").and_then(|text| MonCaps::parse(text).ok()).unwrap_or_default();
                 // The manager is in none of the networks that they may be limited to.
-                Self::Caps(caps.seen_from(Ipv4Addr::UNSPECIFIED.into()))
+                let here = Ipv4Addr::UNSPECIFIED.into();
+                Self::Caps(name.clone(), osd.seen_from(here), mon.seen_from(here))
             }
         }
     }
@@ -119,7 +124,7 @@ impl Within {
         match self {
             Self::All => true,
             Self::Place(home) => at.pool == home.pool && at.nspace == home.nspace.as_bytes(),
-            Self::Caps(caps) => {
+            Self::Caps(_, caps, _) => {
                 let mut applications: Vec<(&str, &str, &str)> = Vec::new();
                 for (application, pairs) in map.pool(at.pool).iter().flat_map(|pool| &pool.application_metadata) {
                     applications.push((application, "", ""));
@@ -160,12 +165,34 @@ impl Within {
         match self {
             Self::All => true,
             Self::Place(home) => pool == home.pool,
-            Self::Caps(caps) => caps.may_write_in(map.pool_name.get(&pool).map(String::as_str)),
+            Self::Caps(_, caps, _) => caps.may_write_in(map.pool_name.get(&pool).map(String::as_str)),
+        }
+    }
+}
+
+impl Within {
+    /// Returns true if this client may be fenced, as with the command for it.
+    fn may_fence(&self, addr: &EntityAddr) -> bool {
+        match self {
+            Self::All => true,
+            Self::Place(_) => false,
+            Self::Caps(name, _, caps) => {
+                let args = [("blocklistop", "add".to_owned()), ("addr", addr.legacy_str())];
+                let args = args.map(|(name, value)| (name.to_owned(), value)).into();
+                caps.allows_command(name, "osd", "rw", "osd blocklist", &args)
+            }
         }
     }
 }
 
 impl Reach for Within {
+    fn who(&self) -> Option<EntityName> {
+        match self {
+            Self::Caps(name, ..) => Some(name.clone()),
+            Self::All | Self::Place(_) => None,
+        }
+    }
+
     fn allows(&self, map: &OsdMap, request: &Request) -> bool {
         match request {
             Request::Op(op) => self.allows_op(map, op),
@@ -174,8 +201,9 @@ impl Reach for Within {
             }
             Request::Notify(at, oid, _) => self.allows_at(map, at, OsdNeed { object: oid, read: true, ..OsdNeed::default() }),
             Request::NewSnap(pool) | Request::FreeSnap(pool, _) => self.may_number(map, *pool),
-            // Only single clients are ([`images`] sees to that), and only those whose lock is on an image within reach.
-            Request::Fence(_) | Request::Unwatch(_) | Request::Sleep(_) | Request::Listen(..) => true,
+            // Whose lock is on an image within reach; but who may write there may have written the lock.
+            Request::Fence(addr, _) => self.may_fence(addr),
+            Request::Unwatch(_) | Request::Sleep(_) | Request::Listen(..) => true,
         }
     }
 }
@@ -235,12 +263,31 @@ mod tests {
         let name: EntityName = "client.vm".parse().expect("a name");
         let by = By::Entity(name.clone());
         let home = Place::new(1, "n1");
-        let mut with = |osd: &str| {
+        let mut with_both = |mon: &str, osd: &str| {
             let key = msgr::auth::Key::new(UTime::ZERO, [1; 16]);
-            let caps = BTreeMap::from([("osd".to_owned(), osd.to_owned())]);
+            let caps = BTreeMap::from([("osd", osd), ("mon", mon)].map(|(service, caps)| (service.to_owned(), caps.to_owned())));
             auth.set(&name, Some(msgr::auth::EntityKey { key, caps }));
             Within::of(&by, &auth, &home)
         };
+        let fences = |within: &Within, addr: &str| {
+            let addr = grammar::parse_addr(addr).expect("an address");
+            within.allows(&map(), &Request::Fence(EntityAddr { kind: types::AddrType::Any, ..addr }, None))
+        };
+        // Who could not fence a client has none fenced by the lock that he wrote on his image.
+        for (mon, may) in [
+            ("profile rbd", true),
+            ("allow rw", true),
+            ("allow r", false),
+            ("", false),
+            ("profile rbd network 10.9.0.0/16", false),
+        ] {
+            let within = with_both(mon, "profile rbd pool=rbd");
+            assert_eq!(fences(&within, "10.0.0.1:0/77"), may, "{mon}");
+            assert_eq!((fences(&within, "10.0.0.1:0/0"), within.who()), (mon == "allow rw", Some(name.clone())), "{mon}");
+        }
+        assert!(fences(&Within::of(&By::Everybody, &AuthDb::default(), &home), "10.0.0.1:0/77"));
+        assert!(!fences(&Within::of(&By::Nobody, &AuthDb::default(), &home), "10.0.0.1:0/77"));
+        let mut with = |osd: &str| with_both("", osd);
         let vm = with("profile rbd pool=rbd namespace=n1");
         assert_eq!((may(&vm, 1, "n1").as_str(), may(&vm, 1, "n2").as_str()), (ALL, "number free"));
         assert_eq!((may(&vm, 2, "n1").as_str(), may(&vm, 2, "").as_str()), ("", ""));
@@ -255,6 +302,5 @@ mod tests {
         let nobody = Within::of(&By::Nobody, &auth, &home);
         assert_eq!((may(&nobody, 1, "n1").as_str(), may(&nobody, 1, "").as_str()), (ALL, "number free"));
         assert_eq!(may(&nobody, 2, "n1"), "");
-        assert!(nobody.allows(&map(), &Request::Fence(EntityAddr::default())));
     }
 }

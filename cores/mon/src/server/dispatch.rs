@@ -237,7 +237,8 @@ impl Monitor {
         services.retain(|_, other| other.session != session);
         let told: usize = services.values().map(ServiceSoft::bytes).sum();
         let name = (open.service_name, open.daemon_name);
-        let small = name.0.len() <= NAME && name.1.len() <= NAME && service.bytes() <= SERVICE;
+        let shown = grammar::is_printable(&name.0) && grammar::is_printable(&name.1);
+        let small = shown && name.0.len() <= NAME && name.1.len() <= NAME && service.bytes() <= SERVICE;
         // Nobody takes the name of another one's daemon.
         let free = services.get(&name).is_none_or(|other| other.entity == service.entity);
         if small && free && services.len() < SERVICES && told + service.bytes() <= ALL_SERVICES {

@@ -45,22 +45,14 @@ pub(super) fn cut(text: &str, most: usize) -> String {
     format!("{}... ({} bytes)", &text[..end], text.len())
 }
 
-/// The text in one line: what is no printable character is told by its number.
-fn in_one_line(text: &str) -> String {
-    if !text.chars().any(char::is_control) {
-        return text.to_owned();
-    }
-    text.chars().map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() }).collect()
-}
-
 /// A line within its bounds, whoever wrote it.
 fn bounded(mut entry: LogEntry) -> LogEntry {
-    entry.message = in_one_line(&cut(&entry.message, LINE));
+    entry.message = grammar::one_line(&cut(&entry.message, LINE));
     if entry.message.len() > 2 * LINE {
         entry.message = cut(&entry.message, LINE);
     }
-    entry.channel = in_one_line(&cut(&entry.channel, NAME));
-    entry.name.id = in_one_line(&cut(&entry.name.id, NAME));
+    entry.channel = grammar::one_line(&cut(&entry.channel, NAME));
+    entry.name.id = grammar::one_line(&cut(&entry.name.id, NAME));
     entry.addrs.0.truncate(ADDRS);
     entry
 }
@@ -210,7 +202,11 @@ mod tests {
     fn shown_of(command: &str) -> String {
         let table = if command.contains("\"var\"") { moncommands::mon_table() } else { moncommands::table() };
         let parsed = moncommands::parse(table, command).unwrap_or_else(|_| panic!("{command}"));
-        shown(&Asker { name: "client.x".parse().expect("a name"), addr: EntityAddr::default() }, &parsed, "dispatch")
+        shown(
+            &Asker { name: "client.x".parse().expect("a name"), addr: EntityAddr::default(), governs_osds: false },
+            &parsed,
+            "dispatch",
+        )
     }
 
     #[test]

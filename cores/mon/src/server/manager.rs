@@ -2,6 +2,7 @@
 
 use super::Monitor;
 use super::sessions::{Outgoing, Side};
+use caps::MonCaps;
 use grammar::Refusal;
 use images::{Answer, RequestId};
 use manager::client::{Found, Wish};
@@ -24,6 +25,12 @@ fn is_daemon(state: &State, addr: &EntityAddr) -> bool {
     let osds = map.osds().flat_map(|osd| [map.osd_addr(osd), map.osd_cluster_addr(osd)]).flatten().flat_map(|addrs| &addrs.0);
     let same = |other: &EntityAddr| (other.addr, other.nonce) == (addr.addr, addr.nonce);
     osds.chain(&state.mgrmap.active_addrs.0).any(same)
+}
+
+/// Returns true if an entity has the rights now to lift fences, too.
+fn governs_osds(state: &State, name: &EntityName) -> bool {
+    let caps = state.auth.get(name).and_then(|entity| MonCaps::parse(entity.caps.get("mon")?).ok());
+    caps.is_some_and(|caps| caps.allows("osd", true, true, false))
 }
 
 impl Monitor {
@@ -135,17 +142,19 @@ impl Monitor {
         let result = match wish {
             Wish::NewSnap(pool) => pools.make_unmanaged_snap(&mut inc, *pool).map(Some),
             Wish::FreeSnap(pool, snap) => pools.remove_unmanaged_snap(&mut inc, *pool, *snap).map(|()| None),
-            Wish::Fence(addr) => {
+            Wish::Fence(addr, who) => {
+                let who = who.as_ref().filter(|name| !governs_osds(&state, name));
                 let addr = EntityAddr { kind: AddrType::Any, ..*addr };
                 let secs = effective::monitor_number(&state, &self.env, "mon_osd_blocklist_default_expire");
                 if state.osdmap.blocklist.contains_key(&addr) {
                     Ok(None)
                 } else if is_daemon(&state, &addr) {
                     Err(Refusal::new(Errno::EPERM, "the lock of an image names a daemon of the cluster"))
-                } else if !moncommands::has_room_for_a_fence(&state.osdmap) {
-                    Err(Refusal::new(Errno::ENOSPC, "no room for one more blocklisted client"))
+                } else if let Err(refusal) = self.leader.soft.fences.has_room(&state.osdmap, who) {
+                    Err(refusal)
                 } else {
                     inc.new_blocklist.insert(addr, pools::after(now.wall, secs));
+                    self.leader.soft.fences.follow(&inc, who);
                     self.line(
                         now,
                         log_level::INFO,

@@ -31,6 +31,7 @@ impl Monitor {
             manager::stepping::inherit(&base.osdmap, &mut inc);
             planner::orders::release(&base.osdmap, &mut inc);
             planner::temps::clean(&base.osdmap, &mut inc);
+            self.leader.soft.fences.follow(&inc, None);
             match inc.seal(&base.osdmap) {
                 Ok(sealed) => {
                     let (exist, up, inside) = sealed.map.osd_counts();

@@ -54,6 +54,13 @@ impl Rights {
         }
     }
 
+    /// Returns true if somebody may let clients in again that were shut out.
+    pub(crate) fn may_lift_fences(&self) -> bool {
+        match self {
+            Self::Mon(caps) | Self::Mgr(_, caps) => caps.allows("osd", true, true, false),
+        }
+    }
+
     /// Returns true if somebody may say what only OSDs say. As in Ceph, that needs the right to execute, which no
     /// user's `rw` has.
     pub(crate) fn may_be_an_osd(&self) -> bool {

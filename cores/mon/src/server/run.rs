@@ -110,8 +110,8 @@ impl Monitor {
         out: &mut Outputs,
     ) {
         let Some(entry) = self.sessions.0.get(&(side, session)) else { return };
-        let asker = Asker { name: entry.peer.name.clone(), addr: entry.peer.addr };
         let rights = entry.rights.clone();
+        let asker = Asker { name: entry.peer.name.clone(), addr: entry.peer.addr, governs_osds: rights.may_lift_fences() };
         let length: usize = cmd.iter().map(String::len).sum();
         if length > COMMAND {
             let refusal = Refusal::new(Errno::E2BIG, format!("a command of {length} bytes is too long"));
@@ -137,7 +137,7 @@ impl Monitor {
 
     /// A command of the own process.
     pub(super) fn call(&mut self, now: Now, call: CallId, command: &str, out: &mut Outputs) {
-        let asker = Asker { name: self.env.name(), addr: EntityAddr::default() };
+        let asker = Asker { name: self.env.name(), addr: EntityAddr::default(), governs_osds: true };
         let parsed = commands::parse(commands::mon_table(), command);
         if parsed.as_ref().is_ok_and(|p| p.command.signature.prefix == "get_command_descriptions") {
             return self.answer(To::Call(call), Ok(Reply::data(commands::socket_descriptions())), out);
@@ -323,6 +323,9 @@ impl Monitor {
         log.into_iter().for_each(|(level, text)| self.line(now, level, text));
         self.keep_lines(entries);
         self.take_asks(now, asks);
+        if let Some(inc) = &osdmap {
+            self.leader.soft.fences.follow(inc, (!asker.governs_osds).then_some(&asker.name));
+        }
         let mut after: Vec<Outgoing> = instruct.into_iter().map(|(osd, v)| Outgoing::Instruct(osd, v.to_string())).collect();
         after.push(self.outgoing(to, outcome));
         if !changes.is_empty() || osdmap.is_some() || logs {
@@ -388,7 +391,7 @@ impl Monitor {
 impl Monitor {
     /// Returns what a ping is answered with.
     pub(super) fn ping_text(&self, now: Now) -> String {
-        let asker = Asker { name: self.env.name(), addr: EntityAddr::default() };
+        let asker = Asker { name: self.env.name(), addr: EntityAddr::default(), governs_osds: true };
         let cx = self.blank_context(&self.replica.applied, now, &asker);
         grammar::pretty(&commands::ping(&cx)) + "\n"
     }
