@@ -46,6 +46,9 @@ pub enum Feature {
     AnswersByAge,
     /// Orders of groups in `pg_upmap` say who leads. A leader of the monitors that does not know them would not let them go.
     LeaderOrders,
+    /// All monitors sign tickets: a key that is made from then on is shown to services as one that signs, and other tickets under it are
+    /// refused.
+    SignedTickets,
 }
 
 impl Feature {
@@ -66,6 +69,7 @@ impl Feature {
         Self::StoreMarks,
         Self::AnswersByAge,
         Self::LeaderOrders,
+        Self::SignedTickets,
     ];
 
     /// The level that it comes with.
@@ -76,7 +80,7 @@ impl Feature {
             Self::ReplicaReads => Level(3),
             Self::LargeOmaps => Level(4),
             Self::Revocations | Self::RecordedSizes | Self::StoreMarks | Self::AnswersByAge => Level(5),
-            Self::LeaderOrders => Level(5),
+            Self::LeaderOrders | Self::SignedTickets => Level(5),
         }
     }
 }
