@@ -6,7 +6,7 @@
 //! | question | modules |
 //! |---|---|
 //! | what do daemons say | [`soft`], with [`stamps`] of groups, [`creating`] pools, [`clocks`] of monitors, [`recovery`] |
-//! | what is wrong | [`health`] |
+//! | what is wrong, and why | [`health`], [`explain`] |
 //! | what should move, split or go on | [`balancer`], [`autoscaler`], [`stepping`], [`merging`]; the crate `planner` says where to |
 //! | what is in progress | [`progress`], [`recovering`] |
 //! | what do clients do to images | [`figures`] |
@@ -24,6 +24,7 @@ pub mod crashes;
 pub mod creating;
 pub mod desk;
 pub mod duties;
+pub mod explain;
 pub mod figures;
 pub mod health;
 pub mod merging;

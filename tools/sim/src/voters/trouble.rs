@@ -81,7 +81,11 @@ impl Troubles {
             10 => Trouble::Learner,
             _ => Trouble::None,
         };
-        let kind = if mistake.is_some_and(|mistake| !matches!(mistake, Mistake::Forgetful | Mistake::FoldedMarks)) { Trouble::None } else { kind };
+        let kind = if mistake.is_some_and(|mistake| !matches!(mistake, Mistake::Forgetful | Mistake::FoldedMarks)) {
+            Trouble::None
+        } else {
+            kind
+        };
         let (copies, set_back) = (BTreeMap::new(), BTreeSet::new());
         Self { kind, rng, copies, set_back, amnesty: false, headless: false, first: None, looks: 0, led: 0 }
     }
