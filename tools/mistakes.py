@@ -20,6 +20,8 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 MISTAKES = {
     "token": ("cores/moncommands/src/join.rs", 'one host may join", "auth", "rwx", token)', 'one host may join", "mon", "rw", token)',
               "mon", "--test=rights", "who_may_write_at_the_monitors_makes_no_administrator"),
+    "ticket": ("cores/msgr/src/auth/key.rs", "ring::hmac::verify(&self.signer(), &signed, signature).map_err(|_| AuthError::WrongKey)?;", "let _ = (signed, signature);",
+               "msgr", "--lib", "a_carrier_changes_no_bit_of_a_signed_ticket"),
     "network": ("cores/msgr/src/messenger/accept.rs", "ip: Some(conn.remote.ip()),", "ip: addr.addr.map(|at| at.ip()),",
                 "mon", "--test=rights", "rights_of_a_network_hold_for_the_sockets_address"),
     "copy-from": ("cores/osd/src/admit.rs", "may_do(caps, map, op, &needs) && may_copy(caps, map, op)? {", "may_do(caps, map, op, &needs) {",

@@ -107,7 +107,8 @@ fn find(socket: &str) -> Result<PathBuf> {
     Ok(dir.join(format!("{socket}.asok")))
 }
 
-fn ask(path: &Path, command: &str) -> Result<String> {
+/// Asks the daemon whose socket this is; gives its answer.
+pub(crate) fn ask(path: &Path, command: &str) -> Result<String> {
     let mut stream = short(path, |p| UnixStream::connect(p))
         .with_context(|| format!("connect to {} (does the daemon run?)", path.display()))?;
     stream.set_read_timeout(Some(ANSWER + PATIENCE))?;

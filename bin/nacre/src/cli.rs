@@ -50,6 +50,16 @@ pub(crate) enum Command {
     /// Hosts of the cluster.
     #[command(arg_required_else_help = true)]
     Host(Host),
+    /// Say in words why the cluster is as it is: slow, not clean, full, ...
+    ///
+    /// Without a question: what is wrong. Questions: slow, groups, group PGID, space [POOL], osd N, recovery, scrub, clock, monitors, crash,
+    /// health CODE. Each answer has what it follows from, with the command that shows it, and what helps. Exit code 3: no majority of
+    /// the monitors answers; what this host sees of them is said.
+    Explain(Explain),
+    /// Show who loads the cluster, as `top` does: images, pools, OSDs, recovery.
+    ///
+    /// Keys: i, p, o choose what is listed, w and r sort by writes and reads, q ends it.
+    Top(Top),
     /// Let this host leave the cluster: its data moves to the others, then its daemons are stopped and removed.
     ///
     /// The host runs meanwhile (`nacre up`). What is left, and how long that may take, is said. It refuses what would leave too few
@@ -447,6 +457,53 @@ pub(crate) struct HostLs {
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Explain {
+    /// The question.
+    #[arg(value_name = "QUESTION")]
+    pub(crate) about: Option<String>,
+    /// Which OSD, group, pool or code, for questions that need one.
+    #[arg(value_name = "WHICH")]
+    pub(crate) which: Option<String>,
+    /// Where the cluster lives.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What `nacre top` lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Listed {
+    /// Block images that are in use.
+    #[default]
+    Images,
+    /// Pools.
+    Pools,
+    /// OSDs.
+    Osds,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Top {
+    /// Where the cluster lives.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// What is listed at first.
+    #[arg(value_enum, default_value_t)]
+    pub(crate) listed: Listed,
+    /// Print one screen and end. So does output that is no terminal.
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Print the figures as JSON and end.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Seconds between two screens.
+    #[arg(long, value_name = "S", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(crate) every: u64,
 }
 
 #[derive(Args, Debug)]

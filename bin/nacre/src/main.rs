@@ -6,6 +6,7 @@ mod cli;
 mod client;
 mod conf;
 mod daemon;
+mod explain;
 mod face;
 mod follow;
 mod foreign;
@@ -31,8 +32,10 @@ mod replace;
 mod rescue;
 mod service;
 mod state;
+mod terminal;
 mod threads;
 mod token;
+mod top;
 mod up;
 mod wipe;
 
@@ -79,6 +82,8 @@ fn run(command: Command) -> Result<u8> {
         Command::Host(args) => match args.command {
             cli::HostCommand::Ls(args) => hosts::ls(&args),
         },
+        Command::Explain(args) => explain::explain(&args),
+        Command::Top(args) => top::top(&args),
         Command::Leave(args) => leave::leave(&args),
         Command::Forget(args) => forget::forget(&args),
         Command::Replace(args) => replace::replace(&args),

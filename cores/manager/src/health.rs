@@ -3,9 +3,10 @@
 //!
 //! Findings about groups are in [`groups`], about scrubs in [`scrubs`].
 
+pub mod advice;
 pub mod codes;
 mod crashes;
-mod groups;
+pub(crate) mod groups;
 mod idle;
 mod levels;
 mod scrubs;

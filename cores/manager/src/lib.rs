@@ -6,7 +6,7 @@
 //! | question | modules |
 //! |---|---|
 //! | what do daemons say | [`soft`], with [`stamps`] of groups, [`creating`] pools, [`clocks`] of monitors, [`recovery`] |
-//! | what is wrong | [`health`] |
+//! | what is wrong, and why | [`health`], [`explain`] |
 //! | what should move, split or go on | [`balancer`], [`autoscaler`], [`stepping`], [`merging`]; the crate `planner` says where to |
 //! | what is in progress | [`progress`], [`recovering`] |
 //! | who may fence how many clients | [`fences`] |
@@ -25,6 +25,7 @@ pub mod crashes;
 pub mod creating;
 pub mod desk;
 pub mod duties;
+pub mod explain;
 pub mod fences;
 pub mod figures;
 pub mod health;

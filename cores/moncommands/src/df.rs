@@ -5,6 +5,7 @@ use grammar::Args;
 use grammar::Outcome;
 use grammar::Table;
 use grammar::units::{bytes, si};
+use manager::explain::space::room;
 use manager::soft::copies_there;
 use maps::Pool;
 use messages::stats::ObjectStatSum;
@@ -66,26 +67,7 @@ fn raw_by_class(cx: &Cx<'_>) -> BTreeMap<String, Raw> {
 
 /// Bytes that a pool can still take, copies counted once. The OSD of its rule that fills up first is the bound.
 pub(super) fn max_avail(cx: &Cx<'_>, pool: &Pool) -> u64 {
-    let map = &cx.state.osdmap;
-    let weights = map.crush.rule_weights(u32::from(pool.crush_rule));
-    let usable: Vec<(i32, f64)> = weights
-        .into_iter()
-        .filter(|(o, _)| map.is_in(*o))
-        .map(|(o, w)| (o, w * f64::from(map.weight(o)) / f64::from(crush::ONE)))
-        .collect();
-    let all: f64 = usable.iter().map(|(_, w)| w).sum();
-    let full = f64::from(map.full_ratio);
-    let mut least: Option<f64> = None;
-    for (osd, weight) in usable.into_iter().filter(|(_, w)| *w > 0.0) {
-        let space = cx.soft.space(osd);
-        if space.total == 0 {
-            continue;
-        }
-        let unusable = space.total as f64 * (1.0 - full);
-        let projected = (space.available as f64 - unusable).max(0.0) * all / weight;
-        least = Some(least.map_or(projected, |l: f64| l.min(projected)));
-    }
-    (least.unwrap_or(0.0) / f64::from(pool.size.max(1))) as u64
+    room(cx.state, cx.soft, pool).map_or(0, |room| room.bytes)
 }
 
 /// Figures of one pool.

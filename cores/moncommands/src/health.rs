@@ -2,6 +2,7 @@
 
 use super::{Cx, Row, row};
 use grammar::{Args, Outcome, Reply, refuse};
+use manager::explain::{self, Scene};
 use manager::health::{Check, checks, status};
 use monstate::pools;
 use monstate::state::{Change, Mute};
@@ -20,7 +21,21 @@ pub(super) const ROWS: &[Row] = &[
         history,
     ),
     row("healthcheck history clear", "forget past checks", "mgr", "w", clear),
+    row(
+        "nacre explain <about:Choices strings=slow|groups|group|space|osd|recovery|scrub|clock|monitors|crash|health req=false> <which:String req=false>",
+        "answer a question about the cluster in words, with what shows it",
+        "mon",
+        "r",
+        explain,
+    ),
 ];
+
+/// Answers what somebody asks.
+fn explain(cx: &mut Cx<'_>, args: &Args) -> Outcome {
+    let scene = Scene { state: cx.state, soft: cx.soft, duties: cx.duties, env: cx.env, now: cx.now, checks: current(cx) };
+    let answer = explain::answer(&scene, args.opt("about"), args.opt("which"))?;
+    Ok(cx.show("explain", answer.dump(), || answer.text()))
+}
 
 /// The findings as they are now.
 pub(super) fn current(cx: &Cx<'_>) -> BTreeMap<String, Check> {

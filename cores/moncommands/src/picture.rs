@@ -13,6 +13,7 @@
 use super::{Ask, Cx, Row, df, health, log, mgr, mon, osd, row};
 use grammar::{Args, Outcome};
 use manager::health::Severity;
+use manager::health::advice::advice;
 use manager::health::codes::CODES;
 use manager::recovery;
 use manager::soft::all_pgs;
@@ -60,6 +61,7 @@ fn picture(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         "leader": cx.env.standing.leader,
         "health": findings(cx),
         "codes": codes(),
+        "remedies": remedies(cx),
         "mons": monitors(cx),
         "mgrs": managers(cx),
         "modules": modules(cx),
@@ -122,6 +124,16 @@ fn findings(cx: &Cx<'_>) -> Value {
 fn codes() -> Value {
     let name = |severity: Severity| if severity == Severity::Error { "HEALTH_ERR" } else { "HEALTH_WARN" };
     CODES.iter().map(|(code, severity)| ((*code).to_owned(), json!(name(*severity)))).collect::<Map<_, _>>().into()
+}
+
+/// What helps against the findings that are raised, by code: a sentence, and a command that shows more or mends it.
+fn remedies(cx: &Cx<'_>) -> Value {
+    let one = |code: String| {
+        let (text, command) = advice(&code)?;
+        let command = Some(command).filter(|command| !command.is_empty());
+        Some((code, json!({"text": text, "command": command})))
+    };
+    health::current(cx).into_keys().filter_map(one).collect::<Map<_, _>>().into()
 }
 
 /// The IP address of the first of these addresses; empty without one.

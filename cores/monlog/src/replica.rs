@@ -13,6 +13,7 @@ use node::{DeviceId, DiskDone, Now, Outputs};
 use quorum::{Config, Entry, Index, Membership, News, Node, Position, ReadId, Saved, VoterId};
 use std::sync::Arc;
 use types::Feature;
+use types::level::Level;
 
 /// The term of everything that a store of version 1 holds.
 pub(crate) const FIRST_TERM: u64 = 1;
@@ -182,9 +183,17 @@ impl Replica {
         assert_eq!(saved.base.at.index, self.applied.index, "the state has everything that was committed");
         let state: Bytes = self.applied.to_snapshot().into();
         self.snapshot_bytes = state.len() as u64;
-        let snapshot = Snapshot { voter: self.log.id(), saved, state };
         self.under_way = UnderWay::Fold;
-        self.journal.snapshot(&snapshot, self.applied.osdmap.level, out);
+        self.write_snapshot(saved, state, self.applied.osdmap.level, out);
+    }
+
+    /// Writes a snapshot of a state of this level. The level decides whether it has marks, not what this voter had applied before: a store whose
+    /// last write was torn is written anew before anything is applied, and must forget nothing then.
+    fn write_snapshot(&mut self, mut saved: Saved, state: Bytes, level: Level, out: &mut Outputs) {
+        if !level.has(Feature::StoreMarks) {
+            saved.marks.clear();
+        }
+        self.journal.snapshot(&Snapshot { voter: self.log.id(), saved, state }, level, out);
     }
 
     /// Writes what is to be written, and tells what else has become possible.
@@ -206,8 +215,7 @@ impl Replica {
             let state = read_state(install.saved.base.at.index, &install.state)?;
             let level = state.osdmap.level;
             self.under_way = UnderWay::Install(Arc::new(state));
-            let snapshot = Snapshot { voter: self.log.id(), saved: install.saved, state: install.state };
-            self.journal.snapshot(&snapshot, level, out);
+            self.write_snapshot(install.saved, install.state, level, out);
         }
         if let Some(why) = self.log.broken() {
             return Err(why.into());

@@ -94,6 +94,7 @@ pub fn structures(bytes: &[u8]) {
     let keys = service_keys();
     let blob = TicketBlob { secret_id: 2, blob: key(2).seal(&Plain(bytes)).into() };
     let _ = open_ticket(&keys, &blob);
+    let _ = open_ticket(&keys, &TicketBlob { secret_id: 2, blob: key(2).seal_signed(&Plain(bytes)).into() });
     let _ = key(1).open::<ServiceTicket>(bytes);
     let _ = key(1).open::<ServiceTicket>(&key(1).seal(&Plain(bytes)));
     let _ = key(1).open::<Authorize>(&key(1).seal(&Plain(bytes)));

@@ -144,6 +144,8 @@ pub enum Mistake {
     Impatient,
     /// Nobody asks what others remember of it, nor believes them.
     Forgetful,
+    /// A snapshot lacks what is remembered of others.
+    FoldedMarks,
 }
 
 /// A member of a log that several voters agree on.

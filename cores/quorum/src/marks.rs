@@ -35,8 +35,13 @@ const SUMS: usize = 8;
 const BELIEVED: Duration = Duration::from_secs(1);
 
 impl Node {
-    /// Whether marks may be written to the disk.
+    /// Whether marks may be written to the disk in groups. A snapshot always has them: its owner leaves them out where the snapshot's own
+    /// level does not allow them.
     pub fn keep_marks(&mut self, keeps: bool) {
+        if keeps && !self.memory.keeps && !self.memory.marks.is_empty() {
+            // A snapshot of a lower level may have left them out.
+            self.memory.dirty.get_or_insert(self.now);
+        }
         self.memory.keeps = keeps;
     }
 
@@ -268,9 +273,10 @@ impl Node {
         Some(self.marks_to_keep())
     }
 
-    /// All marks of members, if the disk may keep them.
+    /// All marks of members.
     pub(crate) fn marks_to_keep(&mut self) -> Marks {
-        if !self.memory.keeps {
+        #[cfg(feature = "sim")]
+        if self.writing.is_none() && self.errs(crate::machine::Mistake::FoldedMarks) {
             return Marks::new();
         }
         let members = self.membership().clone();

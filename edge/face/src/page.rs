@@ -6,7 +6,6 @@
 //!
 //! Everything that a cluster tells is written through `maud`, which escapes it.
 
-use crate::advice::advice;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -224,8 +223,8 @@ fn wrong(all: &Value, agree: bool) -> Markup {
                     @if rows(&check["detail"]).next().is_some() {
                         details { summary { "why" } ul { @for line in rows(&check["detail"]) { li { (text(&line["message"])) } } } }
                     }
-                    @if let Some((words, command)) = advice(code) {
-                        p.remedy { (words) @if !command.is_empty() { " " code { (command) } } }
+                    @if let Some(words) = all["remedies"][code]["text"].as_str() {
+                        p.remedy { (words) @if let Some(command) = all["remedies"][code]["command"].as_str() { " " code { (command) } } }
                     }
                 }
             } }

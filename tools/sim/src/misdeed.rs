@@ -142,6 +142,7 @@ const ALL: &[Misdeed] = &[
     Misdeed::Monitors(mon::Mistake::LonelyRead),
     Misdeed::Monitors(mon::Mistake::Impatient),
     Misdeed::Monitors(mon::Mistake::Forgetful),
+    Misdeed::Monitors(mon::Mistake::FoldedMarks),
     Misdeed::HastyRaise,
     Misdeed::ReadToTheEnd,
     Misdeed::ForgetPromises,

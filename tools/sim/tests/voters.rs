@@ -92,3 +92,9 @@ fn a_store_that_was_set_back_and_takes_part_is_found() {
     let what = found(Mistake::Forgetful, 0);
     assert!(["set back", "was answered", "leader completeness"].iter().any(|rule| what.contains(rule)), "{what}");
 }
+
+#[test]
+fn a_snapshot_without_what_is_remembered_of_others_is_found() {
+    let what = found(Mistake::FoldedMarks, 0);
+    assert!(["set back", "was answered", "leader completeness"].iter().any(|rule| what.contains(rule)), "{what}");
+}

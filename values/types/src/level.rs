@@ -48,6 +48,9 @@ pub enum Feature {
     LeaderOrders,
     /// Letters that are too long for one message come in parts (message 0x4e11), so fronts of letters may be as long as a request can make them.
     LongLetters,
+    /// All monitors sign tickets: a key that is made from then on is shown to services as one that signs, and other tickets under it are
+    /// refused.
+    SignedTickets,
 }
 
 impl Feature {
@@ -69,6 +72,7 @@ impl Feature {
         Self::AnswersByAge,
         Self::LeaderOrders,
         Self::LongLetters,
+        Self::SignedTickets,
     ];
 
     /// The level that it comes with.
@@ -79,7 +83,7 @@ impl Feature {
             Self::ReplicaReads => Level(3),
             Self::LargeOmaps => Level(4),
             Self::Revocations | Self::RecordedSizes | Self::StoreMarks | Self::AnswersByAge => Level(5),
-            Self::LeaderOrders | Self::LongLetters => Level(5),
+            Self::LeaderOrders | Self::LongLetters | Self::SignedTickets => Level(5),
         }
     }
 }

@@ -146,7 +146,7 @@ impl<'a> Seen<'a> {
 }
 
 /// The sentence for a group that the map places on no OSD at all, although there are some that are up and in.
-fn nowhere(state: &State, pg: PgId) -> Option<String> {
+pub(crate) fn nowhere(state: &State, pg: PgId) -> Option<String> {
     let map = &state.osdmap;
     let pool = map.pool(pg.pool)?;
     let (placed, usable) = (map.placed(pg), map.osds().any(|osd| map.is_up(osd) && map.is_in(osd)));
@@ -158,7 +158,7 @@ fn nowhere(state: &State, pg: PgId) -> Option<String> {
 }
 
 /// The sentence for a group for which its rule finds some OSDs, up or down, but fewer than the pool's size.
-fn too_few_places(state: &State, pg: PgId) -> Option<String> {
+pub(crate) fn too_few_places(state: &State, pg: PgId) -> Option<String> {
     let pool = state.osdmap.pool(pg.pool)?;
     let places = state.osdmap.home(pg).iter().filter(|osd| **osd >= 0 && **osd != crush::NONE).count();
     if places == 0 || places as u64 >= u64::from(pool.size) {

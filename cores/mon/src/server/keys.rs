@@ -12,7 +12,7 @@ use msgr::auth::{Acceptor, Auth, ClientAuth, Key, Method, MonAuth, RotatingKeys,
 use node::{Now, Outputs};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use types::{EntityName, EntityType};
+use types::{EntityName, EntityType, Feature};
 
 /// Ids that are taken out of the log at once.
 const ID_STEP: u64 = 10_000;
@@ -106,12 +106,13 @@ impl Monitor {
         let mut changes = Vec::new();
         if self.env.cephx() {
             let ttl = |name: &str| Duration::from_secs_f64(effective::monitor_number(&state, &self.env, name).clamp(10.0, 1e8));
+            let signs = state.osdmap.level.has(Feature::SignedTickets);
             let (auth, service) = (ttl("auth_mon_ticket_ttl"), ttl("auth_service_ticket_ttl"));
             for kind in SERVICES {
                 let mut keys = state.auth.rotating.get(&(kind as u32)).cloned().unwrap_or_default();
                 let lifetime = if kind == EntityType::Auth { auth } else { service };
                 while keys.due(now.wall) {
-                    let (id, key) = keys.successor(now.wall, lifetime, self.random.key());
+                    let (id, key) = keys.successor(now.wall, lifetime, self.random.key(), signs);
                     keys.add(id, key);
                     changes.push(Change::ServiceKey { service: kind as u32, id, key });
                 }

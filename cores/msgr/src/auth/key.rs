@@ -18,6 +18,13 @@ const TYPE_AES: u16 = 1;
 const IV: &[u8; 16] = b"cephsageyudagreg";
 /// Starts every sealed plaintext, to tell a wrong key from garbage.
 const MAGIC: u64 = 0xff00_9cad_8826_aa55;
+/// What is signed begins with this, so that a signature of a ticket is none of anything else.
+const SIGNED: &[u8] = b"nacre: a sealed ticket";
+/// Bytes of a signature (HMAC-SHA-256).
+const SIGNATURE: usize = 32;
+/// The nanoseconds of the birth of a key whose tickets are all signed. Those of a key of an older program are these by a chance of one in
+/// 10^9.
+const SIGNS: u32 = 511_511_511;
 
 /// A secret shared with one entity, or made for one session.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -55,22 +62,60 @@ impl Key {
 
     /// Encrypts a structure (with the magic number before it).
     pub(crate) fn seal(&self, value: &impl Encode) -> Vec<u8> {
-        let mut plain = vec![1];
-        MAGIC.encode(&mut plain);
-        value.encode(&mut plain);
+        self.encrypt(&plain(value))
+    }
+
+    /// Encrypts a structure with a signature behind it. CBC alone keeps a secret and proves nothing: whoever carries what is sealed can flip any
+    /// bit of it, at the price of garbage in the sixteen bytes before. Readers that know no signatures take what they know.
+    pub(crate) fn seal_signed(&self, value: &impl Encode) -> Vec<u8> {
+        let mut plain = plain(value);
+        let signature = ring::hmac::sign(&self.signer(), &[SIGNED, &plain].concat());
+        plain.extend_from_slice(signature.as_ref());
         self.encrypt(&plain)
+    }
+
+    /// Decrypts a structure, and checks the signature behind it. One without a signature is taken only if none is `demanded`.
+    pub(crate) fn open_signed<T: Decode>(&self, sealed: &[u8], demanded: bool) -> std::result::Result<T, AuthError> {
+        let plain = self.decrypt(sealed).ok_or(AuthError::WrongKey)?;
+        let mut r = Reader::new(&plain);
+        let value = opened(&mut r)?;
+        match r.remaining() {
+            SIGNATURE => {
+                let (told, signature) = plain.split_at(plain.len() - SIGNATURE);
+                let signed = [SIGNED, told].concat();
+                ring::hmac::verify(&self.signer(), &signed, signature).map_err(|_| AuthError::WrongKey)?;
+                Ok(value)
+            }
+            0 if !demanded => Ok(value),
+            _ => Err(AuthError::Refused("a ticket without a signature")),
+        }
+    }
+
+    fn signer(&self) -> ring::hmac::Key {
+        ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &self.secret)
     }
 
     /// Decrypts a structure. Bytes after it are allowed: newer peers append fields.
     pub(crate) fn open<T: Decode>(&self, sealed: &[u8]) -> std::result::Result<T, AuthError> {
         let plain = self.decrypt(sealed).ok_or(AuthError::WrongKey)?;
-        let mut r = Reader::new(&plain);
-        r.u8()?;
-        if r.u64()? != MAGIC {
-            return Err(AuthError::WrongKey);
-        }
-        Ok(r.get()?)
+        opened(&mut Reader::new(&plain))
     }
+}
+
+fn plain(value: &impl Encode) -> Vec<u8> {
+    let mut plain = vec![1];
+    MAGIC.encode(&mut plain);
+    value.encode(&mut plain);
+    plain
+}
+
+/// Reads a structure that was sealed.
+fn opened<T: Decode>(r: &mut Reader<'_>) -> std::result::Result<T, AuthError> {
+    r.u8()?;
+    if r.u64()? != MAGIC {
+        return Err(AuthError::WrongKey);
+    }
+    Ok(r.get()?)
 }
 
 /// Secrets stay out of logs.
@@ -110,6 +155,13 @@ pub struct ExpiringKey {
     pub key: Key,
     /// End of its time.
     pub expires: UTime,
+}
+
+impl ExpiringKey {
+    /// Returns true if all tickets under this key are signed: it was made when all monitors signed.
+    pub fn signs(&self) -> bool {
+        self.key.created.nsec == SIGNS
+    }
 }
 
 impl Decode for ExpiringKey {
@@ -154,13 +206,15 @@ impl RotatingKeys {
         self.keys.len() < GENERATIONS || self.current().is_none_or(|(_, key)| key.expires <= now)
     }
 
-    /// The entry to add next, from 16 random bytes; `lifetime` is how long a key is the current one.
-    pub fn successor(&self, now: UTime, lifetime: Duration, secret: [u8; 16]) -> (u64, ExpiringKey) {
+    /// The entry to add next, from 16 random bytes; `lifetime` is how long a key is the current one. `signs`: all monitors sign tickets
+    /// by now, so services take no others under this key ([`ExpiringKey::signs`]; the moment of its birth, to the second, says so).
+    pub fn successor(&self, now: UTime, lifetime: Duration, secret: [u8; 16], signs: bool) -> (u64, ExpiringKey) {
         let base = match self.keys.last_key_value() {
             None => now,
             Some((_, last)) => last.expires.max(now.plus(lifetime)),
         };
-        (self.newest + 1, ExpiringKey { key: Key::new(now, secret), expires: base.plus(lifetime) })
+        let nsec = if signs { SIGNS } else { now.nsec & !1 };
+        (self.newest + 1, ExpiringKey { key: Key::new(UTime { nsec, ..now }, secret), expires: base.plus(lifetime) })
     }
 
     /// Adds a key and lets go of those before the previous one.
@@ -208,6 +262,33 @@ mod tests {
     }
 
     #[test]
+    fn a_signature_holds_every_bit() {
+        let value = (7u64, [9u8; 40]);
+        let sealed = key(1).seal_signed(&value);
+        assert_eq!(key(1).open_signed::<(u64, [u8; 40])>(&sealed, true), Ok(value));
+        assert_eq!(key(1).open::<(u64, [u8; 40])>(&sealed), Ok(value), "an older program reads it");
+        for bit in 0..sealed.len() * 8 {
+            let mut other = sealed.clone();
+            other[bit / 8] ^= 1 << (bit % 8);
+            assert!(key(1).open_signed::<(u64, [u8; 40])>(&other, true).is_err(), "bit {bit}");
+        }
+        let bare = key(1).seal(&value);
+        assert_eq!(key(1).open_signed::<(u64, [u8; 40])>(&bare, false), Ok(value));
+        assert!(key(1).open_signed::<(u64, [u8; 40])>(&bare, true).is_err());
+        let mut keys = RotatingKeys::default();
+        let now = UTime { sec: 5, nsec: SIGNS };
+        for signs in [false, true] {
+            let (id, key) = keys.successor(now, Duration::from_secs(60), [id_of(signs); 16], signs);
+            assert_eq!(key.signs(), signs);
+            keys.add(id, key);
+        }
+    }
+
+    fn id_of(signs: bool) -> u8 {
+        u8::from(signs)
+    }
+
+    #[test]
     fn keys_in_base64_come_back() {
         let text = key(3).to_base64();
         assert_eq!(Key::from_base64(&text), Ok(key(3)));
@@ -222,14 +303,14 @@ mod tests {
         let mut now = UTime { sec: 1_000_000, nsec: 0 };
         for step in 0..100 {
             while keys.due(now) {
-                let (id, key) = keys.successor(now, hour, [step; 16]);
+                let (id, key) = keys.successor(now, hour, [step; 16], false);
                 keys.add(id, key);
             }
             let used = keys.current().unwrap().0;
             let mut later = keys.clone();
             let soon = now.plus(hour);
             while later.due(soon) {
-                let (id, key) = later.successor(soon, hour, [0; 16]);
+                let (id, key) = later.successor(soon, hour, [0; 16], true);
                 later.add(id, key);
             }
             assert!(later.keys.contains_key(&used), "step {step}");

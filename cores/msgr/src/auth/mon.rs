@@ -240,7 +240,7 @@ impl MonAuth {
             caps,
             flags: 0,
         };
-        let blob = service_key.seal(&TicketInfo { ticket, session }).into();
+        let blob = service_key.seal_signed(&TicketInfo { ticket, session }).into();
         Some((session, TicketBlob { secret_id, blob }, lifetime))
     }
 

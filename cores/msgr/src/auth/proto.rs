@@ -3,6 +3,7 @@
 use super::{AuthError, Key};
 use bytes::Bytes;
 use denc::{Decode, DecodeError, Encode, Reader, Result};
+use std::time::Duration;
 use types::{EntityName, UTime};
 
 /// First byte of an AUTH_REQUEST's payload to a monitor.
@@ -297,8 +298,81 @@ impl Encode for AuthorizeReply {
     }
 }
 
-/// Opens a ticket with whichever key sealed it.
+/// How long a ticket may hold, whatever the options of the monitors say: a year.
+const LONGEST: Duration = Duration::from_secs(366 * 86_400);
+
+/// Opens a ticket with whichever key sealed it. One that does not say what monitors write there is refused: of a program that signs none, that is
+/// the only sign that its carrier changed it.
 pub(crate) fn open_ticket(keys: &super::RotatingKeys, blob: &TicketBlob) -> std::result::Result<TicketInfo, AuthError> {
     let key = keys.keys.get(&blob.secret_id).ok_or(AuthError::Refused("ticket sealed with a key that is not held (any more)"))?;
-    key.key.open(&blob.blob)
+    let info: TicketInfo = key.key.open_signed(&blob.blob, key.signs())?;
+    let AuthTicket { auid, created, expires, caps, flags, .. } = &info.ticket;
+    let lasts = *expires >= *created && *expires <= created.plus(LONGEST);
+    if *auid != u64::MAX || *flags != 0 || caps.allow_all || !lasts {
+        return Err(AuthError::Refused("a ticket that no monitor made"));
+    }
+    Ok(info)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::RotatingKeys;
+    use super::*;
+
+    const NOW: UTime = UTime { sec: 1_790_000_000, nsec: 5 };
+
+    fn info() -> TicketInfo {
+        let ticket = AuthTicket {
+            name: EntityName::new(types::EntityType::Client, "tenant"),
+            global_id: 4711,
+            auid: u64::MAX,
+            created: NOW,
+            expires: NOW.plus(Duration::from_secs(3600)),
+            caps: AuthCaps::of("allow rw pool=a namespace=b"),
+            flags: 0,
+        };
+        TicketInfo { ticket, session: Key::new(NOW, [7; 16]) }
+    }
+
+    fn keys(signs: bool) -> RotatingKeys {
+        let mut keys = RotatingKeys::default();
+        let (id, key) = keys.successor(NOW, Duration::from_secs(3600), [3; 16], signs);
+        keys.add(id, key);
+        keys
+    }
+
+    /// Opens what a carrier made of a ticket.
+    fn shown(signs: bool, blob: Vec<u8>) -> Option<TicketInfo> {
+        open_ticket(&keys(signs), &TicketBlob { secret_id: 1, blob: blob.into() }).ok()
+    }
+
+    #[test]
+    fn a_carrier_changes_no_bit_of_a_signed_ticket() {
+        let sealed = keys(true).keys[&1].key.seal_signed(&info());
+        assert_eq!(shown(true, sealed.clone()), Some(info()));
+        for bit in 0..sealed.len() * 8 {
+            let mut forged = sealed.clone();
+            forged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(shown(true, forged.clone()), None, "bit {bit}");
+            // Where older monitors may have made tickets: the signature is still looked at if it is there, and whole blocks may be cut off.
+            assert_eq!(shown(false, forged), None, "bit {bit}");
+        }
+        for blocks in 1..sealed.len() / 16 {
+            assert_eq!(shown(true, sealed[..blocks * 16].to_vec()), None);
+        }
+        assert_eq!(shown(true, keys(true).keys[&1].key.seal(&info())), None, "its signature is left out");
+    }
+
+    #[test]
+    fn a_ticket_of_an_older_monitor_gives_no_more_rights_than_its_text_says() {
+        let sealed = keys(false).keys[&1].key.seal(&info());
+        assert_eq!(shown(false, sealed.clone()), Some(info()));
+        for bit in 0..sealed.len() * 8 {
+            let mut forged = sealed.clone();
+            forged[bit / 8] ^= 1 << (bit % 8);
+            if let Some(info) = shown(false, forged) {
+                assert!(!info.ticket.caps.allow_all, "bit {bit}");
+            }
+        }
+    }
 }

@@ -16,7 +16,7 @@ fn key(n: u8) -> Key {
 fn rotating(n: u8) -> RotatingKeys {
     let mut keys = RotatingKeys::default();
     while keys.due(START) {
-        let (id, key) = keys.successor(START, Duration::from_secs(3600), [n + keys.newest as u8; 16]);
+        let (id, key) = keys.successor(START, Duration::from_secs(3600), [n + keys.newest as u8; 16], n % 2 == 0);
         keys.add(id, key);
     }
     keys
@@ -257,7 +257,7 @@ fn tickets_are_renewed_over_the_monitor_session() {
             let Acceptor::Mon(mon) = &mut net.nodes[0].auth_mut().acceptor else { panic!("a monitor") };
             let keyring = mon.services.get_mut(&kind).unwrap();
             while kind == EntityType::Osd && keyring.due(now.wall) {
-                let (id, key) = keyring.successor(now.wall, Duration::from_secs(3600), [keys + keyring.newest as u8; 16]);
+                let (id, key) = keyring.successor(now.wall, Duration::from_secs(3600), [keys + keyring.newest as u8; 16], true);
                 keyring.add(id, key);
             }
         }

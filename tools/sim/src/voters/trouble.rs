@@ -8,6 +8,7 @@
 //! | so few that the others are a majority, to copies from before a calm | none of them ever takes part; all other rules hold as ever, nothing that was answered is lost |
 //! | more, but not all, to such copies, while the others run | none of them ever takes part; nobody leads |
 //! | the same, and from then on all disks are slow | the same, later |
+//! | the first, and those who know lose power in their writes before they hear of it | the same: they remember it |
 //! | all of them, or one at any moment | what was answered may be lost. Whoever runs in the end has the same state, or stopped and said why |
 
 use super::{Happening, MS, PEACE, RAGE, VoterTown};
@@ -22,9 +23,11 @@ const CALM: u64 = 14_000 * MS;
 const NOTICED: u64 = 10_000 * MS;
 /// Copies of a store that are kept.
 const COPIES: usize = 8;
-/// How long slow disks are watched, and how long the first election may take.
+/// How long slow disks are watched, and how long it may take until there is a leader that lasts.
 const WATCHED: u64 = 240_000 * MS;
 const FIRST: u64 = 60_000 * MS;
+/// How long a leader has led when it counts as the first one.
+const LASTS: u64 = 2_000 * MS;
 /// How long somebody is taken in, and within how long something must be answered meanwhile.
 const LEARNS: u64 = 120_000 * MS;
 const WINDOW: u64 = 10_000 * MS;
@@ -78,7 +81,11 @@ impl Troubles {
             10 => Trouble::Learner,
             _ => Trouble::None,
         };
-        let kind = if mistake.is_some_and(|mistake| mistake != Mistake::Forgetful) { Trouble::None } else { kind };
+        let kind = if mistake.is_some_and(|mistake| !matches!(mistake, Mistake::Forgetful | Mistake::FoldedMarks)) {
+            Trouble::None
+        } else {
+            kind
+        };
         let (copies, set_back) = (BTreeMap::new(), BTreeSet::new());
         Self { kind, rng, copies, set_back, amnesty: false, headless: false, first: None, looks: 0, led: 0 }
     }
@@ -190,12 +197,15 @@ impl VoterTown {
         // The first two writes make the store.
         let (begin, first) = (self.now, FIRST + 2 * slowest * MS);
         let mut stall = self.now + self.troubles.rng.between(40_000, 90_000) * MS;
+        let mut since = None;
         while self.now < begin + WATCHED {
             self.run_until(self.now + LOOK)?;
             let leads = !self.leaders().is_empty();
-            if leads && self.troubles.first.is_none() {
-                self.troubles.first = Some(self.now);
-                self.done.slow_first = (self.now - begin) / MS;
+            since = if leads { since.or(Some(self.now)) } else { None };
+            // Who is elected beside a candidate whose vote is still being written leads for a moment only.
+            if self.troubles.first.is_none() && since.is_some_and(|since| self.now >= since + LASTS) {
+                self.troubles.first = since;
+                self.done.slow_first = (self.now - LASTS - begin) / MS;
             }
             if self.troubles.first.is_none() && self.now > begin + first {
                 return Err(format!("life: writes take up to {slowest} ms, and after {} s nobody leads", first / MS / 1000));
@@ -297,6 +307,10 @@ impl VoterTown {
             }
             self.put_back(*id, copy);
         }
+        if !majority && self.troubles.rng.one_in(2) {
+            let gone: Vec<u64> = back.iter().map(|(id, _)| *id).collect();
+            self.lose_power_beside(&voters, &gone)?;
+        }
         if majority || self.troubles.rng.one_in(2) {
             self.run_until(self.now + NOTICED + 10 * slow * MS)?;
         }
@@ -306,6 +320,26 @@ impl VoterTown {
             return self.check_headless();
         }
         self.go_on()
+    }
+
+    /// Those who know lose power in the middle of their writes, again and again, before they hear anything of who was set back: what they
+    /// remember is what their disks have.
+    fn lose_power_beside(&mut self, voters: &[u64], gone: &[u64]) -> Result<(), String> {
+        for id in gone {
+            let links = (1..=self.plan.stores).flat_map(|other| [(*id, other), (other, *id)]);
+            self.cuts.extend(links);
+        }
+        for _ in 0..self.troubles.rng.between(1, 3) {
+            let pause = self.troubles.rng.magnitude(200, 8_000);
+            self.run_until(self.now + pause * MS)?;
+            for id in voters.iter().filter(|id| !gone.contains(id)) {
+                self.stop(*id, true);
+            }
+        }
+        let pause = self.troubles.rng.magnitude(1, 8_000);
+        self.run_until(self.now + pause * MS)?;
+        self.cuts.clear();
+        Ok(())
     }
 
     /// Faults begin again.

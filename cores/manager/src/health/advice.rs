@@ -1,7 +1,8 @@
 //! What is to be done about a finding: the remedies of `docs/operations/health.md`, in short.
 
-/// Gives a sentence, and a command that shows more or mends it (empty without one).
-pub(crate) fn advice(code: &str) -> Option<(&'static str, &'static str)> {
+/// Gives what helps against a finding: a sentence, and a command that shows more or mends it (empty without one). None for
+/// codes without a remedy in short.
+pub fn advice(code: &str) -> Option<(&'static str, &'static str)> {
     Some(match code {
         "OSD_DOWN" => (
             "Look at the host, at its log and at the disk, and start the OSD. After ten minutes its copies are made elsewhere.",

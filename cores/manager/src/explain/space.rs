@@ -1,0 +1,179 @@
+//! What space there is, for whom, and what takes it.
+
+use super::{Answer, SHOWN, Scene, counted, percent};
+use crate::soft::Soft;
+use grammar::units::bytes;
+use maps::{Pool, pool_flags};
+use monstate::state::State;
+use types::{OsdId, PoolId};
+
+/// What a pool can still take, and what bounds it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Room {
+    /// Bytes that clients can write, copies counted once.
+    pub bytes: u64,
+    /// The OSD of its rule that is full first.
+    pub first: OsdId,
+    /// That OSD's share of what the rule places, from 0 to 1.
+    pub share: f64,
+    /// Bytes that clients could write if all OSDs of the rule were full at the same moment.
+    pub even: u64,
+    /// OSDs that the rule may use.
+    pub osds: u64,
+}
+
+/// Returns the room of a pool. None if no OSD of its rule has told how large it is.
+pub fn room(state: &State, soft: &Soft, pool: &Pool) -> Option<Room> {
+    let map = &state.osdmap;
+    let weights = map.crush.rule_weights(u32::from(pool.crush_rule));
+    let usable: Vec<(OsdId, f64)> = weights
+        .into_iter()
+        .filter(|(osd, _)| map.is_in(*osd))
+        .map(|(osd, weight)| (osd, weight * f64::from(map.weight(osd)) / f64::from(crush::ONE)))
+        .collect();
+    let all: f64 = usable.iter().map(|(_, weight)| weight).sum();
+    let full = f64::from(map.full_ratio);
+    let copies = f64::from(pool.size.max(1));
+    let (mut least, mut free, mut osds): (Option<(f64, OsdId, f64)>, f64, u64) = (None, 0.0, 0);
+    for (osd, weight) in usable.into_iter().filter(|(_, weight)| *weight > 0.0) {
+        let space = soft.space(osd);
+        if space.total == 0 {
+            continue;
+        }
+        let unusable = space.total as f64 * (1.0 - full);
+        let left = (space.available as f64 - unusable).max(0.0);
+        let projected = left * all / weight;
+        osds += 1;
+        free += left;
+        if least.is_none_or(|(bytes, ..)| projected < bytes) {
+            least = Some((projected, osd, weight / all));
+        }
+    }
+    let (projected, first, share) = least?;
+    Some(Room { bytes: (projected / copies) as u64, first, share, even: (free / copies) as u64, osds })
+}
+
+pub(super) fn of_pool(s: &Scene<'_>, id: PoolId) -> Answer {
+    let mut a = Answer::default();
+    let Some(pool) = s.state.osdmap.pool(id) else { return a };
+    let name = s.state.pool_name(id);
+    let sum = s.soft.pool_sum(id);
+    match room(s.state, s.soft, pool) {
+        None => a.say(format!("No OSD of pool {name} has told how much room it has.")),
+        Some(room) => {
+            let full = percent(f64::from(s.state.osdmap.full_ratio));
+            a.say(format!("Clients can write {} more to pool {name}.", bytes(room.bytes)));
+            a.because(format!("each byte is stored {} times", pool.size), format!("ceph osd pool get {name} size"));
+            let used = s.fullness(room.first).map_or(String::new(), |used| format!(", is {} full", percent(used)));
+            let text = format!(
+                "the OSD of its rule that is full first counts: {}{used}, gets {} of what is written, and takes no writes from {full} on",
+                s.osd(room.first),
+                percent(room.share),
+            );
+            a.because(text, "ceph osd df");
+            let text =
+                format!("if all {} were full at the same moment, it would be {}", counted(room.osds, "OSD"), bytes(room.even));
+            a.because(text, "ceph balancer status");
+            if room.even > room.bytes.saturating_mul(5) / 4 {
+                a.helps(
+                    "let groups be spread more evenly: by the balancer, or by more groups",
+                    format!("ceph osd pool get {name} pg_num"),
+                );
+            }
+            let of_all = s.soft.total_space(s.state).available;
+            a.because(format!("{} are free in the whole cluster, all copies counted", bytes(of_all)), "ceph df");
+        }
+    }
+    quota(s, pool, name, &mut a);
+    held(s, Some(id), &mut a);
+    let text = format!("it has {} of data in {} objects", bytes(sum.num_bytes.max(0).cast_unsigned()), sum.num_objects);
+    a.because(text, "ceph df detail");
+    a.unknown("images in the trash, and blocks that guests deleted but did not discard", format!("rbd trash ls {name}"));
+    a
+}
+
+fn quota(s: &Scene<'_>, pool: &Pool, name: &str, a: &mut Answer) {
+    if pool.quota_max_bytes == 0 && pool.quota_max_objects == 0 {
+        return;
+    }
+    let mut limits = Vec::new();
+    if pool.quota_max_bytes > 0 {
+        limits.push(bytes(pool.quota_max_bytes));
+    }
+    if pool.quota_max_objects > 0 {
+        limits.push(counted(pool.quota_max_objects, "object"));
+    }
+    let command = format!("ceph osd pool get-quota {name}");
+    if pool.has_flag(pool_flags::FULL_QUOTA) {
+        a.say(format!("Writes to pool {name} are refused, because its quota was reached."));
+        a.helps("raise the quota; 0 is none", format!("ceph osd pool set-quota {name} max_bytes N"));
+    }
+    let _ = s;
+    a.because(format!("it has a quota of {}", limits.join(" and ")), command);
+}
+
+/// What takes space that nobody wrote last: clones, and snapshots that are not removed yet.
+fn held(s: &Scene<'_>, pool: Option<PoolId>, a: &mut Answer) {
+    let sum = pool.map_or_else(|| s.soft.total(), |id| s.soft.pool_sum(id));
+    if sum.num_object_clones > 0 {
+        let text = format!("{} keep what snapshots hold", counted(sum.num_object_clones.cast_unsigned(), "object clone"));
+        a.because(text, "rbd du");
+    }
+    let groups = s.soft.pgs.iter().filter(|(pg, _)| pool.is_none_or(|id| pg.pool == id));
+    let queue: u64 = groups.map(|(_, soft)| u64::from(soft.report.snap_trimq_len)).sum();
+    if queue > 0 {
+        let text = format!(
+            "what {} held is being removed, group by group; its space comes back then",
+            counted(queue, "removed snapshot")
+        );
+        a.because(text, "ceph pg dump pgs");
+    }
+}
+
+pub(super) fn answer(s: &Scene<'_>) -> Answer {
+    let mut a = Answer::default();
+    let all = s.soft.total_space(s.state);
+    if all.total == 0 {
+        a.say("No OSD has told how much room it has.");
+        return a;
+    }
+    let used = 1.0 - all.available as f64 / all.total as f64;
+    a.say(format!("{} of {} are in use, all copies counted.", percent(used), bytes(all.total)));
+    let map = &s.state.osdmap;
+    let inside = map.osds().filter(|osd| map.is_in(*osd));
+    let mut full: Vec<(f64, OsdId)> = inside.filter_map(|osd| Some((s.fullness(osd)?, osd))).collect();
+    full.sort_by(|x, y| y.0.total_cmp(&x.0));
+    if let (Some((most, first)), Some((least, last))) = (full.first(), full.last()) {
+        let text = format!(
+            "the fullest is {} with {}, the emptiest {} with {}",
+            s.osd(*first),
+            percent(*most),
+            s.osd(*last),
+            percent(*least)
+        );
+        a.because(text, "ceph osd df");
+        if *most >= f64::from(map.full_ratio) {
+            a.say(format!("Writes wait, because {} is full.", s.osd(*first)));
+            a.helps("remove data; writes go on by themselves", "ceph df detail");
+        } else if most - least > 0.2 {
+            a.helps("see whether groups are spread unevenly", "ceph balancer status");
+        }
+    }
+    let mut pools: Vec<(i64, PoolId)> = map.pools.keys().map(|id| (s.soft.pool_sum(*id).num_bytes, *id)).collect();
+    pools.sort_by_key(|(n, id)| (std::cmp::Reverse(*n), *id));
+    for (stored, id) in pools.iter().take(SHOWN) {
+        let name = s.state.pool_name(*id);
+        let room = map.pool(*id).and_then(|pool| room(s.state, s.soft, pool)).map_or(0, |room| room.bytes);
+        let stored = bytes((*stored).max(0).cast_unsigned());
+        a.because(
+            format!("pool {name} has {stored} of data, copies counted once, and can take {}", bytes(room)),
+            format!("nacre explain space {name}"),
+        );
+    }
+    if pools.len() > SHOWN {
+        a.because(format!("{} other pools have less", pools.len() - SHOWN), "ceph df");
+    }
+    held(s, None, &mut a);
+    a.unknown("images in the trash, and blocks that guests deleted but did not discard", "rbd trash ls POOL");
+    a
+}
