@@ -246,8 +246,9 @@ pub enum Effect {
         /// The read.
         op: Box<OsdOp>,
     },
-    /// Bring a letter to another copy of this group, on another OSD or on this one, which gives it to [`crate::Pg::letter`]. It may be lost: when the session to
-    /// that OSD breaks, [`crate::Pg::peer_returns`] lets the group say again what matters.
+    /// Bring a letter to another copy of this group, on another OSD or on this one, which gives it to
+    /// [`crate::Pg::letter`]. It may be lost: when the session to that OSD breaks, [`crate::Pg::peer_returns`] lets the
+    /// group say again what matters.
     Tell {
         /// To whom.
         to: CopyId,
@@ -258,8 +259,8 @@ pub enum Effect {
     WantLease,
     /// The group serves when a map says that this OSD was up in this epoch (`up_thru`): the monitors shall be asked.
     WantUpThru(Epoch),
-    /// These shall serve the group, the primary first, or at their positions where it has shards: the monitors shall be asked for a map that says so. If there are none, those shall
-    /// serve whom CRUSH and the exceptions of the map name.
+    /// These shall serve the group, the primary first, or at their positions where it has shards: the monitors shall be
+    /// asked for a map that says so. If there are none, those shall serve whom CRUSH and the exceptions of the map name.
     WantActing(Vec<OsdId>),
     /// This group was split and its new siblings are durable on the same store: load them.
     Split {

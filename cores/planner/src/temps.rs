@@ -6,7 +6,7 @@
 //! it says who has the data. Entries of `pg_upmap` that lead to an OSD which left go, too.
 
 use maps::{Incremental, OsdMap, state};
-use types::{OsdId, PgId};
+use types::{HOLE, OsdId, PgId};
 
 /// Adds to `change` the removal of the entries that the map after it does not need. `base` is the map that it changes.
 pub fn clean(base: &OsdMap, change: &mut Incremental) {
@@ -50,6 +50,40 @@ fn is_idle(map: &OsdMap, pg: PgId, osds: &[OsdId]) -> bool {
     if osds.len() > usize::from(pool.size) {
         return true;
     }
-    let (up, gone) = (osds.iter().any(|osd| map.is_up(*osd)), osds.iter().any(|osd| !map.exists(*osd)));
+    let up = osds.iter().any(|osd| *osd != HOLE && map.is_up(*osd));
+    // Where places have positions, a hole stands for a place without an OSD, and one that left leaves the others theirs.
+    let gone = pool.can_shift_osds() && osds.iter().any(|osd| !map.exists(*osd));
     gone || !up && pool.size > 1 || map.placed(pg).up == osds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use maps::{Pool, pool_type};
+
+    /// OSDs 0 to 3, of which 3 left the cluster, and a pool of that type and three places.
+    fn map(type_: u8) -> OsdMap {
+        let mut map = OsdMap { epoch: 5, ..OsdMap::default() };
+        map.set_max_osd(4);
+        for osd in 0..3 {
+            map.osd_state[osd] = state::EXISTS | if osd < 2 { state::UP } else { 0 };
+        }
+        map.pools.insert(1, Pool { type_, size: 3, min_size: 2, pg_num: 1, pgp_num: 1, ..Pool::default() });
+        map
+    }
+
+    #[test]
+    fn an_entry_with_a_hole_means_something_where_places_have_positions() {
+        let idle = |type_, osds: &[OsdId]| is_idle(&map(type_), PgId::new(1, 0), osds);
+        for (osds, copies, shards) in [
+            (&[1, 0][..], false, false),
+            (&[1, HOLE, 0], true, false),
+            (&[3, 0, 1], true, false),
+            (&[HOLE, 2, HOLE], true, true),
+            (&[3, 2, HOLE], true, true),
+            (&[0, 1, 2, 0], true, true),
+        ] {
+            assert_eq!((idle(pool_type::REPLICATED, osds), idle(pool_type::ERASURE, osds)), (copies, shards), "{osds:?}");
+        }
+    }
 }

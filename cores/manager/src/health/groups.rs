@@ -13,7 +13,7 @@ use monstate::osds::set_text;
 use monstate::state::State;
 use node::Now;
 use std::collections::{BTreeMap, BTreeSet};
-use types::{PgId, PgState, UTime};
+use types::{PgId, PgState, UTime, is_osd};
 
 /// What a state of a group means for its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -150,7 +150,7 @@ pub(crate) fn nowhere(state: &State, pg: PgId) -> Option<String> {
     let map = &state.osdmap;
     let pool = map.pool(pg.pool)?;
     let (placed, usable) = (map.placed(pg), map.osds().any(|osd| map.is_up(osd) && map.is_in(osd)));
-    if !usable || placed.acting_primary >= 0 || !placed.up.iter().all(|osd| *osd < 0 || *osd == crush::NONE) {
+    if !usable || is_osd(placed.acting_primary) || !placed.up.iter().all(|osd| !is_osd(*osd)) {
         return None;
     }
     let (name, rule) = (state.pool_name(pg.pool), rule_name(state, pool));
@@ -160,7 +160,7 @@ pub(crate) fn nowhere(state: &State, pg: PgId) -> Option<String> {
 /// The sentence for a group for which its rule finds some OSDs, up or down, but fewer than the pool's size.
 pub(crate) fn too_few_places(state: &State, pg: PgId) -> Option<String> {
     let pool = state.osdmap.pool(pg.pool)?;
-    let places = state.osdmap.home(pg).iter().filter(|osd| **osd >= 0 && **osd != crush::NONE).count();
+    let places = state.osdmap.home(pg).iter().filter(|osd| is_osd(**osd)).count();
     if places == 0 || places as u64 >= u64::from(pool.size) {
         return None;
     }

@@ -21,7 +21,7 @@ use quorum::Index;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-use types::{Epoch, OsdId, PgId, SessionId};
+use types::{Epoch, HOLE, OsdId, PgId, SessionId};
 
 /// Maps that are remembered decoded.
 const RECENT: usize = 16;
@@ -185,12 +185,15 @@ fn grant_temp(state: &State, past: &mut Past, inc: &mut Incremental, wish: &PgTe
     refused
 }
 
-/// Returns true if these OSDs may serve a group: up, each once, not more than the pool has copies. Nobody stands for
-/// `up`.
+/// Returns true if these OSDs may serve a group: up, each once, not more than the pool has copies. Where places have
+/// positions each is named, and a hole stands for one without an OSD. Nobody stands for `up`.
 fn may_act(map: &OsdMap, pg: PgId, osds: &[OsdId]) -> bool {
-    let distinct: BTreeSet<OsdId> = osds.iter().copied().collect();
-    let size = map.pool(pg.pool).map_or(0, |pool| usize::from(pool.size));
-    distinct.len() == osds.len() && osds.len() <= size && osds.iter().all(|osd| map.exists(*osd) && map.is_up(*osd))
+    let Some(pool) = map.pool(pg.pool).filter(|_| !osds.is_empty()) else { return osds.is_empty() };
+    let size = usize::from(pool.size);
+    let real: Vec<OsdId> = osds.iter().copied().filter(|osd| *osd != HOLE).collect();
+    let named = if pool.can_shift_osds() { real.len() == osds.len() && osds.len() <= size } else { osds.len() == size };
+    let distinct: BTreeSet<OsdId> = real.iter().copied().collect();
+    named && !real.is_empty() && distinct.len() == real.len() && real.iter().all(|osd| map.exists(*osd) && map.is_up(*osd))
 }
 
 /// Past maps: those of the last moments, and what was needed in this round.
@@ -221,5 +224,32 @@ impl Past {
         let before = self.0.get(&epoch.checked_sub(1)?)?;
         let inc = Incremental::from_bytes(state.history.incremental(epoch)?).ok()?;
         before.apply(&inc).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use maps::{Pool, pool_type, state};
+
+    #[test]
+    fn holes_may_serve_only_where_places_have_positions() {
+        let mut map = OsdMap { epoch: 5, ..OsdMap::default() };
+        map.set_max_osd(4);
+        for osd in 0..4 {
+            map.osd_state[osd] = state::EXISTS | if osd < 3 { state::UP } else { 0 };
+        }
+        for (pool, type_) in [(1, pool_type::REPLICATED), (2, pool_type::ERASURE)] {
+            map.pools.insert(pool, Pool { type_, size: 3, min_size: 2, pg_num: 1, pgp_num: 1, ..Pool::default() });
+        }
+        let may = |osds: &[OsdId]| (may_act(&map, PgId::new(1, 0), osds), may_act(&map, PgId::new(2, 0), osds));
+        assert_eq!(may(&[]), (true, true), "those whom the map names");
+        assert_eq!(may(&[2, 0, 1]), (true, true));
+        assert_eq!(may(&[2, 0]), (true, false), "a place has no name");
+        assert_eq!(may(&[2, HOLE, 1]), (false, true));
+        assert_eq!(may(&[HOLE, HOLE, HOLE]), (false, false), "nobody is there");
+        assert_eq!(may(&[2, HOLE, 2]), (false, false), "one OSD at two places is no wish");
+        assert_eq!(may(&[2, 0, 3]), (false, false), "one of them is down");
+        assert_eq!(may(&[2, 0, -1]), (false, false));
     }
 }

@@ -18,8 +18,8 @@ pub(super) fn undo(entry: &LogEntry) -> Undo {
     }
 }
 
-/// The copy whose log counts: one that exists, complete, of the newest interval that began, with the newest entry; then the longest log, then `me`.
-/// `None` if no copy is complete.
+/// Returns the copy whose log counts: one that exists, complete, of the newest interval that began, with the newest
+/// entry; then the longest log, then `me`. `None` if no copy is complete.
 fn leader(infos: &BTreeMap<CopyId, PeerInfo>, me: CopyId) -> Option<CopyId> {
     let complete = || infos.iter().filter(|(_, peer)| peer.history.created > 0 && peer.history.is_complete());
     let started = complete().map(|(_, peer)| peer.history.started).max()?;

@@ -4,7 +4,7 @@ use super::domains::Domains;
 use super::targets::targets;
 use maps::OsdMap;
 use std::collections::BTreeMap;
-use types::{OsdId, PgId, PoolId};
+use types::{OsdId, PgId, PoolId, is_osd};
 
 /// One pool's groups.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ impl Table {
         let groups: Vec<Vec<OsdId>> = (0..settings.pg_num).map(|seed| home(PgId::new(pool, seed))).collect();
         let mut on: BTreeMap<OsdId, Vec<u32>> = BTreeMap::new();
         for (seed, osds) in (0..).zip(&groups) {
-            osds.iter().filter(|osd| **osd >= 0 && **osd != crush::NONE).for_each(|osd| on.entry(*osd).or_default().push(seed));
+            osds.iter().filter(|osd| is_osd(**osd)).for_each(|osd| on.entry(*osd).or_default().push(seed));
         }
         let held: BTreeMap<OsdId, usize> = on.iter().map(|(osd, seeds)| (*osd, seeds.len())).collect();
         let mut above: BTreeMap<OsdId, f64> = held.iter().map(|(osd, n)| (*osd, *n as f64)).collect();
