@@ -102,6 +102,6 @@ mod tests {
         (0..65).for_each(|n| bench.set_omap(&format!("metadata_{n:03}"), &value));
         let mut list = |max: u64| bench.call("rbd", "metadata_list", &("".to_owned(), max).to_bytes());
         assert!(list(10).is_ok_and(|reply| reply.len() > 10 << 20));
-        assert_eq!(list(u64::MAX), Err(Errno::EMSGSIZE));
+        assert_eq!(list(u64::MAX).map(|reply| reply.len()), Err(Errno::EMSGSIZE));
     }
 }
