@@ -16,6 +16,7 @@ use messages::class::fifo::{
     PartHeader, PartInfoReply, PushPart, TrimPart, UpdateMeta, Version,
 };
 use messages::class::user::Nothing;
+use std::collections::BTreeSet;
 use types::Errno;
 
 pub(crate) const METHODS: &[Method] = &[
@@ -104,7 +105,8 @@ fn update_meta(call: &mut Call<'_>) -> Outcome {
     info.min_push = op.min_push.unwrap_or(info.min_push);
     info.max_push = op.max_push.unwrap_or(info.max_push);
     info.journal.extend(op.add);
-    info.journal.retain(|entry| !op.remove.contains(entry));
+    let remove: BTreeSet<_> = op.remove.iter().collect();
+    info.journal.retain(|entry| !remove.contains(entry));
     info.journal.sort_unstable();
     info.journal.dedup();
     if info != before {

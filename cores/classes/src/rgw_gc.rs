@@ -12,6 +12,7 @@ use messages::class::queue::{Head, InitOp as QueueInit};
 use messages::class::rgw::gc::{Info, ListOp, ListReply, SetOp};
 use messages::class::rgw_gc::{DeferOp, Deferred, InitOp, RemoveOp, Urgent};
 use messages::class::two_phase::ATTR;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::{Errno, UTime};
 
@@ -25,6 +26,8 @@ pub(crate) const METHODS: &[Method] = &[
 
 /// Bytes of the head for deferred entries (`rgw_gc_max_deferred_entries_size`).
 const URGENT_SIZE: u64 = 3072;
+/// Entries that one call looks at, about: those that are deferred do not count for what it was asked for.
+const LOOKED_AT: usize = 16_384;
 /// Entries of a call that does not say how many.
 const DEFAULT_ENTRIES: u32 = 128;
 
@@ -50,8 +53,14 @@ fn urgent(head: &Head) -> Result<Urgent, Fail> {
     if head.urgent.is_empty() { Ok(Urgent::default()) } else { decoded(&head.urgent) }
 }
 
-fn until(deferred: &Deferred, tag: &Bytes) -> Option<UTime> {
-    deferred.iter().find(|(known, _)| known == tag).map(|(_, time)| *time)
+/// Returns until when tags are deferred. There may be many of them, and each entry is looked up.
+fn times(deferred: &Deferred) -> BTreeMap<Bytes, UTime> {
+    deferred.iter().rev().cloned().collect()
+}
+
+/// Entries that a call may look at yet.
+fn left(looked_at: usize) -> u64 {
+    (LOOKED_AT - looked_at) as u64
 }
 
 fn init(call: &mut Call<'_>) -> Outcome {
@@ -77,15 +86,16 @@ fn list_entries(call: &mut Call<'_>) -> Outcome {
     let head = queue::read(call)?;
     let urgent = urgent(&head)?;
     let spilled = if urgent.in_attr > 0 { spilled(call)? } else { Deferred::new() };
+    let (urgent, spilled, mut looked_at) = (times(&urgent.deferred), times(&spilled), 0);
     let max = if op.max == 0 { DEFAULT_ENTRIES } else { op.max };
     let (mut reply, mut counted, mut bytes, mut marker) = (ListReply::default(), 0, 0, op.marker);
     loop {
-        let page = queue::list(call, &head, u64::from(max - counted), &marker)?;
+        let page = queue::list(call, &head, u64::from(max - counted).min(left(looked_at)), &marker)?;
         (reply.truncated, marker) = (page.truncated, page.marker);
         for entry in &page.entries {
             let info: Info = decoded(&entry.data)?;
-            let deferred = until(&urgent.deferred, &info.tag).or_else(|| until(&spilled, &info.tag));
-            if deferred.is_some_and(|time| time > info.time) {
+            let deferred = urgent.get(&info.tag).or_else(|| spilled.get(&info.tag));
+            if deferred.is_some_and(|time| *time > info.time) {
                 continue;
             }
             counted += 1;
@@ -94,7 +104,9 @@ fn list_entries(call: &mut Call<'_>) -> Outcome {
                 reply.entries.push(info);
             }
         }
-        if counted >= max || bytes >= LISTING_BYTES || !reply.truncated || page.entries.is_empty() {
+        looked_at += page.entries.len();
+        let full = counted >= max || bytes >= LISTING_BYTES || looked_at >= LOOKED_AT;
+        if full || !reply.truncated || page.entries.is_empty() {
             break;
         }
     }
@@ -110,36 +122,41 @@ fn remove_entries(call: &mut Call<'_>) -> Outcome {
     let mut head = queue::read(call)?;
     let mut urgent = urgent(&head)?;
     let mut spilled = if urgent.in_attr > 0 { spilled(call)? } else { Deferred::new() };
-    let spilled_before = spilled.len();
+    let (spilled_before, mut looked_at) = (spilled.len(), 0);
+    // Of the head, and of the attribute: when they end, and which are over.
+    let mut known = [times(&urgent.deferred), times(&spilled)];
+    let mut over = [BTreeSet::new(), BTreeSet::new()];
     let count = if op.count == 0 { u64::from(DEFAULT_ENTRIES) } else { op.count };
     // The entry behind the last says where to stop.
     let wanted = count.saturating_add(1);
     let (mut counted, mut marker, mut end) = (0, Bytes::new(), None);
     loop {
-        let page = queue::list(call, &head, wanted - counted, &marker)?;
+        let page = queue::list(call, &head, (wanted - counted).min(left(looked_at)), &marker)?;
         let Some(last) = page.entries.last() else { break };
         let last = last.marker.clone();
         for entry in &page.entries {
             let info: Info = decoded(&entry.data)?;
-            let (list, kept) = match until(&urgent.deferred, &info.tag) {
-                Some(_) => (&mut urgent.deferred, &mut urgent.in_head),
-                None => (&mut spilled, &mut urgent.in_attr),
+            let (list, kept) = match known[0].contains_key(&info.tag) {
+                true => (0, &mut urgent.in_head),
+                false => (1, &mut urgent.in_attr),
             };
-            match until(list, &info.tag) {
-                Some(time) if time > info.time => continue,
-                Some(time) if time == info.time => {
-                    list.retain(|(tag, _)| *tag != info.tag);
+            match known[list].get(&info.tag) {
+                Some(time) if *time > info.time => continue,
+                Some(time) if *time == info.time => {
+                    known[list].remove(&info.tag);
+                    over[list].insert(info.tag);
                     *kept = kept.saturating_sub(1);
                 }
                 _ => {}
             }
             counted += 1;
         }
+        looked_at += page.entries.len();
         if counted >= wanted {
             end = Some(last);
             break;
         }
-        if !page.truncated {
+        if !page.truncated || looked_at >= LOOKED_AT {
             end = Some(page.marker);
             break;
         }
@@ -148,6 +165,8 @@ fn remove_entries(call: &mut Call<'_>) -> Outcome {
     if let Some(end) = end {
         queue::remove(call, &mut head, &end)?;
     }
+    urgent.deferred.retain(|(tag, _)| !over[0].contains(tag));
+    spilled.retain(|(tag, _)| !over[1].contains(tag));
     if spilled.len() < spilled_before {
         set_spilled(call, &spilled);
     }
@@ -186,4 +205,43 @@ fn update_entry(call: &mut Call<'_>) -> Outcome {
     head.urgent = urgent.to_bytes();
     queue::write(call, &head)?;
     Ok(Bytes::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Bench;
+    use messages::class::queue::EnqueueOp;
+
+    #[test]
+    fn a_call_looks_at_a_bounded_number_of_deferred_entries() {
+        let mut bench = Bench::default();
+        let mut call = |class: &str, method: &str, input: Bytes| bench.call(class, method, &input).expect("done");
+        call("rgw_gc", "rgw_gc_queue_init", InitOp { size: 16 << 20, deferred: 10 }.to_bytes());
+        let info = Info { tag: Bytes::from_static(b"t"), ..Info::default() };
+        let many = 3 * LOOKED_AT / 2;
+        call("queue", "queue_enqueue", EnqueueOp { entries: vec![info.to_bytes(); many] }.to_bytes());
+        call("rgw_gc", "rgw_gc_queue_update_entry", DeferOp { seconds: 100, info }.to_bytes());
+        let mut list = |marker: Bytes| {
+            let op = ListOp { marker, max: 1_000, ..ListOp::default() };
+            let reply = call("rgw_gc", "rgw_gc_queue_list_entries", op.to_bytes());
+            ListReply::from_bytes(&reply).expect("a reply")
+        };
+        let first = list(Bytes::new());
+        assert!(first.entries.is_empty() && first.truncated && !first.marker.is_empty(), "it says that there are more");
+        let second = list(first.marker);
+        assert!(second.entries.is_empty() && !second.truncated);
+        // What is removed goes in steps as well.
+        let mut steps = 0;
+        loop {
+            call("rgw_gc", "rgw_gc_queue_remove_entries", RemoveOp { count: u64::MAX }.to_bytes());
+            steps += 1;
+            let reply =
+                call("queue", "queue_list_entries", messages::class::queue::ListOp { max: 1, ..Default::default() }.to_bytes());
+            if messages::class::queue::ListReply::from_bytes(&reply).expect("a reply").entries.is_empty() {
+                break;
+            }
+        }
+        assert_eq!(steps, 2);
+    }
 }

@@ -3,9 +3,11 @@
 
 mod common;
 
-use common::{Disk, World, config};
+use common::{Disk, FSID, World, config};
 use messages::internal::OsdInstruct;
-use messages::mon::{MonGetVersion, MonGetVersionReply, MonMapMsg, OsdMapMsg, PoolOp, PoolOpReply, Statfs, StatfsReply, pool_op};
+use messages::mon::{
+    LogEntry, LogMsg, MonGetVersion, MonGetVersionReply, MonMapMsg, OsdMapMsg, PoolOp, PoolOpReply, Statfs, StatfsReply, pool_op,
+};
 use mon::{AuthMode, Config, InitialKey};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -137,6 +139,23 @@ fn who_may_write_at_the_monitors_makes_no_administrator() {
 }
 
 #[test]
+fn lines_of_the_log_have_the_name_of_who_wrote_them() {
+    let mut world = world(&[("mon.", 9, &[("mon", "allow *")]), ("client.rgw.x", 10, &[("mon", "allow rw")])]);
+    let rgw = world.connect("client.rgw.x", Some([10; 16]), 0);
+    let name = "client.admin".parse().expect("a name");
+    let entry = LogEntry { name, channel: "audit".into(), level: 1, message: "it was him".into(), ..LogEntry::default() };
+    world.send(rgw, LogMsg { fsid: FSID, entries: vec![entry], ..LogMsg::default() }.encode());
+    // Lines are written with the next tick.
+    world.pass(std::time::Duration::from_secs(2));
+    let mut log =
+        |channel: &str| world.ok(&format!(r#"{{"prefix":"log last","num":100,"level":"debug","channel":"{channel}"}}"#));
+    assert!(!log("audit").contains("it was him"));
+    let said = log("cluster");
+    let line = said.lines().find(|line| line.contains("it was him")).expect("it is written");
+    assert!(line.contains("client.rgw.x") && !line.contains("client.admin"), "{line}");
+}
+
+#[test]
 fn who_may_set_options_shuts_nobody_out() {
     let mut world =
         world(&[("mon.", 9, &[("mon", "allow *")]), ("client.rgw.x", 10, &[("mon", "allow rw"), ("osd", "allow rwx")])]);
@@ -154,7 +173,8 @@ fn who_may_set_options_shuts_nobody_out() {
         left.result == 0 && String::from_utf8_lossy(&left.output.contiguous()).contains("auth_supported"),
         "it stays in the file"
     );
-    assert!(!world.ok(r#"{"prefix":"config dump"}"#).contains(" none "));
+    let dump = world.ok(r#"{"prefix":"config dump"}"#);
+    assert!(!dump.lines().any(|line| line.starts_with("global") && line.contains("auth_")), "{dump}");
 }
 
 #[test]

@@ -78,6 +78,8 @@ pub struct Limits {
     pub send_pause: usize,
     /// Bytes that may wait to be sent to all clients together before those that have some waiting are received from no more.
     pub send_total: usize,
+    /// Bytes that may wait to be sent to all clients together before the sessions of those that have most of it are closed.
+    pub send_most: usize,
     /// Bytes that may wait to be sent on one lossy session before it is closed.
     pub send_queue: usize,
     /// Bytes of one connection given to the driver and not yet taken by the kernel.
@@ -96,6 +98,8 @@ pub struct Limits {
     pub detached: Duration,
     /// A connection that stands in the middle of a frame for so long is closed.
     pub stall: Duration,
+    /// The same while other messages wait for the room that it takes.
+    pub stall_crowded: Duration,
     /// First and longest pause before a lossless session connects again.
     pub retry: (Duration, Duration),
     /// A connection that this side opened and on which nothing came for so long is probed with KEEPALIVE2; after three silent periods it is
@@ -118,6 +122,7 @@ impl Default for Limits {
             session: 256 << 20,
             send_pause: 32 << 20,
             send_total: 256 << 20,
+            send_most: 1 << 30,
             send_queue: 1 << 30,
             send_window: 8 << 20,
             connections: 16_384,
@@ -127,6 +132,7 @@ impl Default for Limits {
             idle: Duration::from_secs(900),
             detached: Duration::from_secs(120),
             stall: Duration::from_secs(60),
+            stall_crowded: Duration::from_secs(5),
             retry: (Duration::from_millis(50), Duration::from_secs(5)),
             keepalive: Duration::from_secs(10),
             monitor_keepalive: Duration::from_secs(1),
@@ -176,6 +182,8 @@ impl Config {
     /// For a daemon with the number `id` that is reached at `addrs`.
     pub fn server(name: EntityName, addrs: EntityAddrVec, id: i64) -> Self {
         let lossless_from = if name.kind == EntityType::Osd { vec![EntityType::Osd] } else { Vec::new() };
+        // An OSD may owe one client an answer of 256 MiB. What monitors and managers tell is short, but asked for by many.
+        let send_most = if name.kind == EntityType::Osd { Limits::default().send_most } else { 512 << 20 };
         Self {
             name,
             addrs,
@@ -187,7 +195,7 @@ impl Config {
             first_conn: 1,
             modes: Modes::default(),
             lossless_from,
-            limits: Limits::default(),
+            limits: Limits { send_most, ..Limits::default() },
         }
     }
 

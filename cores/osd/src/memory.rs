@@ -27,7 +27,9 @@ pub fn store_share(memory: u64) -> u64 {
 /// do not take.
 pub(crate) fn limits(limits: msgr::Limits, memory: u64) -> msgr::Limits {
     let part = |n: u64| (memory / n).clamp(8 << 20, 512 << 20) as usize;
-    msgr::Limits { clients: part(8), session: part(8), send_pause: part(32), send_total: part(8), ..limits }
+    // One client may be owed an answer of 256 MiB, however little memory there is.
+    let send_most = (memory / 4).clamp(320 << 20, 2 << 30) as usize;
+    msgr::Limits { clients: part(8), session: part(8), send_pause: part(32), send_total: part(8), send_most, ..limits }
 }
 
 /// Buffers that the thread keeps.

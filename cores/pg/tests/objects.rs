@@ -413,6 +413,17 @@ fn copies() {
 }
 
 #[test]
+fn one_request_takes_few_copies_on() {
+    let mut bench = Bench::new(1);
+    bench.run("source", vec![data(WRITEFULL, 0, b"content")]);
+    let source = ops::CopySource { name: "source".into(), locator: Locator::pool(POOL), truncate: None };
+    let args = OpArgs::CopyFrom { snap: SnapId::HEAD, src_version: 0, flags: 0, src_fadvise: 0 };
+    let mut copies = |many| result(&mut bench, vec![Op { input: source.to_bytes(), ..Op::new(COPY_FROM, args) }; many]);
+    assert_eq!((copies(4), copies(5)), (0, Errno::EINVAL.wire()));
+    assert_eq!(content(&mut bench, "a"), "content");
+}
+
+#[test]
 fn only_daemons_read_for_copies() {
     let mut bench = Bench::new(1);
     bench.run("a", vec![op(CREATE)]);

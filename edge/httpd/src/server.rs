@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -103,6 +103,17 @@ struct Door {
 struct Place {
     door: Rc<Door>,
     of: IpAddr,
+    /// More than half of the places were taken: it serves for one answer.
+    crowded: bool,
+}
+
+/// Returns who an address stands for: whoever has one may have others for nothing, of the host itself all, of IPv6 a /64.
+fn owner(of: IpAddr) -> IpAddr {
+    match of.to_canonical() {
+        of if of.is_loopback() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(of) => IpAddr::V6(Ipv6Addr::from_bits(of.to_bits() & (u128::MAX << 64))),
+        of => of,
+    }
 }
 
 impl Door {
@@ -112,6 +123,7 @@ impl Door {
 
     /// Lets a connection in, or none if there are too many.
     fn enter(self: &Rc<Self>, of: IpAddr) -> Option<Place> {
+        let of = owner(of);
         let mut inside = self.inside.borrow_mut();
         let all: usize = inside.values().sum();
         let own = inside.get(&of).copied().unwrap_or(0);
@@ -119,7 +131,7 @@ impl Door {
             return None;
         }
         inside.insert(of, own + 1);
-        Some(Place { door: self.clone(), of })
+        Some(Place { door: self.clone(), of, crowded: all >= self.limits.connections / 2 })
     }
 }
 
@@ -160,14 +172,14 @@ async fn connection<S: Site>(stream: TcpStream, peer: SocketAddr, place: Place, 
     let _ = stream.set_nodelay(true);
     let Ok(local) = stream.local_addr() else { return };
     let limits = place.door.limits.clone();
-    serve(Paced::new(stream, &limits), (peer, local), false, &limits, site).await;
+    serve(Paced::new(stream, &limits), (peer, local), (false, !place.crowded), &limits, site).await;
     drop(place);
 }
 
 async fn serve<S: Site, T: AsyncRead + AsyncWrite + Unpin>(
     stream: T,
     ends: (SocketAddr, SocketAddr),
-    secret: bool,
+    (secret, stays): (bool, bool),
     limits: &Limits,
     site: S,
 ) {
@@ -181,9 +193,37 @@ async fn serve<S: Site, T: AsyncRead + AsyncWrite + Unpin>(
     // An error is the client's: it went away, sent what is no HTTP, or was too slow.
     let _ = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
+        .keep_alive(stays)
         .header_read_timeout(limits.head_time)
         .max_buf_size(limits.head_bytes.max(8 << 10))
         .max_headers(limits.head_lines)
         .serve_connection(TokioIo::new(stream), answer)
         .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_addresses_of_one_are_one() {
+        let limits = Limits { connections: 8, connections_of_one: 2, ..Limits::default() };
+        let door = Rc::new(Door::new(limits));
+        let enter = |of: &str| door.enter(of.parse().expect("an address"));
+        for [one, two, three] in [
+            ["127.0.0.1", "127.0.0.5", "::1"],
+            ["2001:db8::1", "2001:db8::2", "2001:db8:0:0:ffff::"],
+            ["10.0.0.1", "10.0.0.1", "::ffff:10.0.0.1"],
+        ] {
+            let held = (enter(one).expect("a place"), enter(two).expect("a place"));
+            assert!(enter(three).is_none(), "{three}");
+            assert!(enter("10.0.0.2").is_some() && enter("2001:db8:0:1::1").is_some());
+            drop(held);
+            assert!(enter(three).is_some());
+        }
+        // In a crowd nobody stays.
+        let held: Vec<Place> = (1..=8).map(|n| enter(&format!("10.0.1.{n}")).expect("a place")).collect();
+        assert_eq!(held.iter().map(|place| place.crowded).collect::<Vec<_>>(), [[false; 4], [true; 4]].concat());
+        assert!(enter("10.0.2.1").is_none());
+    }
 }

@@ -59,6 +59,11 @@ fn hmac(key: &[u8], data: &[u8]) -> [u8; DIGEST] {
     with(0x5c, &with(0x36, data))
 }
 
+/// A key of at most one block that gives the same codes. A long one is hashed for each code otherwise.
+pub(super) fn short(key: &[u8]) -> Vec<u8> {
+    if key.len() > BLOCK { sha1(key).to_vec() } else { key.to_vec() }
+}
+
 /// The code of a key and a counter, of `digits` digits: 6, 7 or 8.
 pub(super) fn code(key: &[u8], counter: u64, digits: usize) -> String {
     let mac = hmac(key, &counter.to_be_bytes());
@@ -88,6 +93,14 @@ mod tests {
         let long = b"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
         assert_eq!(hex(&sha1(long)), "84983e441c3bd26ebaae4aa1f95129e5e54670f1");
         assert_eq!(hex(&sha1(&[b'a'; 1000])), "291e9a6c66994949b57ba5e650361e98fc36b1ba");
+    }
+
+    #[test]
+    fn a_short_key_gives_the_codes_of_the_long_one() {
+        for length in [0, 1, BLOCK, BLOCK + 1, 5_000] {
+            let key = vec![7; length];
+            assert!(short(&key).len() <= BLOCK && code(&short(&key), 5, 6) == code(&key, 5, 6), "{length}");
+        }
     }
 
     /// Examples of RFC 2202 and of RFC 4226, appendix D.

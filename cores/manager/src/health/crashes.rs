@@ -18,7 +18,8 @@ pub(super) fn find(checks: &mut Checks, state: &State, now: UTime) {
         .iter()
         .take(LISTED)
         .map(|r| {
-            let (who, host) = (r.text_or("entity_name", "unknown daemon"), r.text_or("utsname_hostname", "unknown host"));
+            let text = |name: &str, missing: &str| grammar::one_line(r.text_or(name, missing));
+            let (who, host) = (text("entity_name", "unknown daemon"), text("utsname_hostname", "unknown host"));
             format!("{who} crashed on host {host} at {}", r.text("timestamp"))
         })
         .collect();

@@ -6,13 +6,13 @@ use super::sessions::Side;
 use manager::soft::{ServiceSoft, bytes_of};
 use messages::internal::{OsdAlive, OsdBoot, OsdDown, OsdFailures, OsdReport, PgTempWish};
 use messages::mon::{
-    Auth, AuthReply, Command, GetPoolStats, GetPoolStatsReply, LogMsg, MgrClose, MgrCommand, MgrConfigure, MgrOpen, MgrReport,
-    MonCommand, MonGetMap, MonGetVersion, MonMapMsg, MonSubscribe, Ping, PoolOp, Statfs, StatfsReply,
+    Auth, AuthReply, Command, GetPoolStats, GetPoolStatsReply, LogEntry, LogMsg, MgrClose, MgrCommand, MgrConfigure, MgrOpen,
+    MgrReport, MonCommand, MonGetMap, MonGetVersion, MonMapMsg, MonSubscribe, Ping, PoolOp, Statfs, StatfsReply,
 };
 use msgr::Event;
 use node::{Now, Outputs};
 use std::collections::BTreeSet;
-use types::{Message, SessionId};
+use types::{EntityType, Message, SessionId};
 
 /// Seconds between reports of service daemons.
 const STATS_PERIOD: u32 = 5;
@@ -284,9 +284,18 @@ impl Monitor {
     }
 
     fn take_lines(&mut self, session: SessionId, log: LogMsg) {
+        let Some(peer) = self.sessions.0.get(&(Side::Mon, session)).map(|s| s.peer.clone()) else { return };
         if self.may(session, "log", false, true) {
-            let lines = log.entries.into_iter().take(1_000);
-            self.keep_lines(lines);
+            // Under its own name, and not where only monitors and managers write what others did.
+            let audits = matches!(peer.name.kind, EntityType::Mon | EntityType::Mgr);
+            let own = |mut entry: LogEntry| {
+                entry.name = peer.name.clone();
+                if entry.channel == "audit" && !audits {
+                    entry.channel = "cluster".into();
+                }
+                entry
+            };
+            self.keep_lines(log.entries.into_iter().take(1_000).map(own));
         }
     }
 }

@@ -32,6 +32,8 @@ const NOTES: &str = "nacre/revoked/";
 const LAST_WORD: Duration = Duration::from_secs(1);
 /// Notes that are kept. An administrator who changes more in two hours restarts OSDs, or waits.
 const MOST: usize = 10_000;
+/// Those of them that are for OSDs' keys. Whoever may make OSDs may remove them, again and again; that must not take the places of others.
+const OF_OSDS: usize = 1_000;
 /// Longest that services take tickets beyond their time ([`msgr::auth::ServiceAuth`]), and a minute.
 const BEYOND: Duration = Duration::from_secs(3600 + 60);
 
@@ -53,9 +55,18 @@ pub(super) fn notes(base: &State, changes: &[Change], now: UTime) -> Vec<Change>
         }
         _ => None,
     });
-    let room = MOST.saturating_sub(noted(base).count());
+    let is_osd = |name: &EntityName| name.kind == EntityType::Osd;
+    let osds = noted(base).filter(|(name, _)| is_osd(name)).count();
+    let others = noted(base).count() - osds;
+    let mut room = [(MOST - OF_OSDS).saturating_sub(others), OF_OSDS.saturating_sub(osds)];
+    let ended = ended.filter(|name| {
+        let room = &mut room[usize::from(is_osd(name))];
+        let any = *room > 0;
+        *room = room.saturating_sub(1);
+        any
+    });
     let note = |name: &EntityName| Change::Key { key: format!("{NOTES}{name}"), value: Some(now.as_nanos().to_string().into()) };
-    ended.take(room).map(note).collect()
+    ended.map(note).collect()
 }
 
 /// Entities with notes, and since when their old rights do not hold.
@@ -166,6 +177,20 @@ mod tests {
     fn entity(key: u8, caps: &[(&str, &str)]) -> EntityKey {
         let caps = caps.iter().map(|(service, text)| (service.to_string(), text.to_string())).collect();
         EntityKey { key: Key::new(UTime::ZERO, [key; 16]), caps }
+    }
+
+    #[test]
+    fn notes_of_osds_leave_room_for_others() {
+        let mut state = genesis::state(&monstate::config::Config::bare(types::Fsid([1; 16]), "a"), UTime::ZERO);
+        let name = |text: &str| text.parse::<EntityName>().expect("a name");
+        let keys = Arc::make_mut(&mut state.keys);
+        keys.extend((0..OF_OSDS).map(|n| (format!("{NOTES}osd.{n}"), "5".into())));
+        let auth = Arc::make_mut(&mut state.auth);
+        for who in ["osd.5000", "client.a"] {
+            auth.set(&name(who), Some(entity(1, &[("osd", "allow *")])));
+        }
+        let made = |who: &str| notes(&state, &[Change::Auth { name: name(who), entity: None }], UTime { sec: 7, nsec: 0 }).len();
+        assert_eq!((made("osd.5000"), made("client.a")), (0, 1));
     }
 
     #[test]

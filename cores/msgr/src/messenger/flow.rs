@@ -15,6 +15,9 @@ const ACK_DELAY: Duration = Duration::from_millis(50);
 /// Bytes that wait to be sent on a connection from which on they count together with the others'.
 const WORTH_NOTING: usize = 64 << 10;
 
+/// Bytes of a message from which on it is looked at while it comes.
+const LARGE: usize = 1 << 20;
+
 /// Whether a message may come in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Admission {
@@ -23,6 +26,11 @@ enum Admission {
     SessionFull,
     /// Not while all sessions of the class hold so much.
     ClassFull,
+}
+
+/// Returns true if so many bytes may come beside those that are held. One message always fits, however large it is allowed to be.
+fn fits(held: usize, bytes: usize, limit: usize) -> bool {
+    held == 0 || held.saturating_add(bytes) <= limit
 }
 
 impl Messenger {
@@ -73,7 +81,10 @@ impl Messenger {
                     self.parked[Class::of(conn.kind) as usize].push_back(conn.id);
                     return Ok(());
                 }
-                Frame::Announce { .. } => {
+                Frame::Announce { bytes } => {
+                    if bytes > LARGE {
+                        self.arm(conn, now.mono.plus(self.config.limits.stall_crowded));
+                    }
                     if let Some(frame) = conn.reader.grant() {
                         self.frame(now, conn, frame)?;
                     }
@@ -91,26 +102,42 @@ impl Messenger {
         // Those who wait for the common limit are served in their order, or large messages would never fit.
         let admission = if self.full[class] { Admission::ClassFull } else { self.admit_now(conn, bytes) };
         self.full[class] |= admission == Admission::ClassFull;
-        admission == Admission::Yes
+        admission == Admission::Yes || admission == Admission::ClassFull && self.admit_beside(conn, bytes)
+    }
+
+    /// Returns true if a client's message may come in beside the common limit; if so it is accounted.
+    fn admit_beside(&mut self, conn: &Conn, bytes: usize) -> bool {
+        let Some(id) = conn.session.filter(|_| Class::of(conn.kind) == Class::Clients) else { return false };
+        if !self.session_takes(conn, bytes) {
+            return false;
+        }
+        let Some(session) = self.sessions.get_mut(&id) else { return false };
+        let Some(peer) = &session.peer else { return false };
+        if !self.spare.take(self.config.limits.clients, id, &peer.name, bytes) {
+            return false;
+        }
+        session.received += bytes;
+        true
+    }
+
+    /// Returns true if a client's session may send so much more, whatever others have.
+    fn session_takes(&self, conn: &Conn, bytes: usize) -> bool {
+        let limits = &self.config.limits;
+        let Some(session) = conn.session.and_then(|id| self.sessions.get(&id)) else { return false };
+        let backlog = session.waiting() + conn.unsent();
+        let lags = self.held_back || session.held || (backlog > 0 && self.lag > limits.send_total);
+        !lags && fits(session.received, bytes, limits.session) && backlog <= limits.send_pause
     }
 
     fn admit_now(&mut self, conn: &Conn, bytes: usize) -> Admission {
-        let limits = &self.config.limits;
         let class = Class::of(conn.kind);
+        if class == Class::Clients && !self.session_takes(conn, bytes) {
+            return Admission::SessionFull;
+        }
+        let limits = &self.config.limits;
         let Some(session) = conn.session.and_then(|id| self.sessions.get_mut(&id)) else { return Admission::SessionFull };
         let limit = if class == Class::Clients { limits.clients } else { limits.daemons };
-        // One message always fits, however large it is allowed to be.
-        let fits = |held: usize, limit: usize| held == 0 || held.saturating_add(bytes) <= limit;
-        if class == Class::Clients {
-            let backlog = session.waiting() + conn.unsent();
-            if self.held_back || session.held || (backlog > 0 && self.lag > limits.send_total) {
-                return Admission::SessionFull;
-            }
-            if !fits(session.received, limits.session) || backlog > limits.send_pause {
-                return Admission::SessionFull;
-            }
-        }
-        if !fits(self.received[class as usize], limit) {
+        if !fits(self.received[class as usize], bytes, limit) {
             return Admission::ClassFull;
         }
         self.received[class as usize] += bytes;
@@ -275,6 +302,23 @@ impl Messenger {
     pub(super) fn forget_lag(&mut self) {
         let gone: Vec<ConnId> = self.lagging.keys().filter(|id| !self.conns.contains_key(id)).copied().collect();
         gone.into_iter().for_each(|id| self.set_lag(id, 0));
+    }
+
+    /// Closes sessions of clients that do not take what is sent to them, those that have most of it first, while too much waits for all
+    /// clients together. Each alone may be within its bound, and there may be thousands.
+    pub(super) fn shed(&mut self) {
+        while self.lag > self.config.limits.send_most {
+            let most = self.lagging.iter().max_by_key(|(_, bytes)| **bytes).map(|(id, _)| *id);
+            let Some(id) = most else { return };
+            self.set_lag(id, 0);
+            let Some(session) = self.conns.get(&id).and_then(|conn| conn.session) else { continue };
+            if let Some(state) = self.sessions.get_mut(&session) {
+                state.drop_waiting();
+            }
+            self.close(session);
+            let why = "the peer does not take what is sent to it, and others wait".into();
+            self.events.push_back(Event::Closed { session, refused: false, why });
+        }
     }
 
     /// Writes what a connection has to say, as one rope.

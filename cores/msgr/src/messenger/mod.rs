@@ -9,6 +9,7 @@ mod gate;
 mod handshake;
 mod penalty;
 mod session;
+mod spare;
 mod timers;
 
 use crate::auth::{Acceptor, Auth, EntityKey, HandedTicket};
@@ -21,6 +22,7 @@ use gate::LogGate;
 use node::{ConnId, Input, Level, Mono, Now, Output, Outputs};
 use penalty::Penalties;
 use session::{Class, Session};
+use spare::Spare;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,6 +53,8 @@ pub struct Messenger {
     relieved: bool,
     /// Bytes of messages received and not given back, by class.
     received: [usize; 2],
+    /// Bytes of clients' messages beside that.
+    spare: Spare,
     /// Nothing is received from clients for now: the owner cannot take more.
     held_back: bool,
     /// Bytes that wait to be sent, by client's connection, and together.
@@ -94,6 +98,7 @@ impl Messenger {
             full: [false; 2],
             relieved: false,
             received: [0; 2],
+            spare: Spare::default(),
             held_back: false,
             lagging: BTreeMap::new(),
             lag: 0,
@@ -139,6 +144,7 @@ impl Messenger {
         }
         self.fire(now, out);
         self.forget_lag();
+        self.shed();
         self.unpark(now, out);
         self.closing.extend(self.penalties.due(now.mono));
         for mut conn in std::mem::take(&mut self.closing) {
@@ -250,7 +256,7 @@ impl Messenger {
     /// Gives back the bytes of a message event; also for sessions that are gone.
     pub fn done(&mut self, session: SessionId, bytes: usize) {
         let class = &mut self.received[Class::of_session(session) as usize];
-        *class = class.saturating_sub(bytes);
+        *class = class.saturating_sub(self.spare.give_back(session, bytes));
         if let Some(state) = self.sessions.get_mut(&session) {
             state.received = state.received.saturating_sub(bytes);
         }
@@ -266,7 +272,7 @@ impl Messenger {
 
     /// Bytes of received messages that were not given back yet, on all sessions.
     pub fn held(&self) -> usize {
-        self.received.iter().sum()
+        self.received.iter().sum::<usize>() + self.spare.held()
     }
 
     /// Messages that were not sent since they were too long for any daemon.

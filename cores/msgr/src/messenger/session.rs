@@ -108,6 +108,12 @@ impl Session {
         self.queue.push_back(Queued { seq: self.out_seq, message, size });
     }
 
+    /// Forgets what is not yet written.
+    pub(super) fn drop_waiting(&mut self) {
+        self.queue.truncate(self.written);
+        self.waiting = 0;
+    }
+
     /// Bytes not yet written on a connection.
     pub(super) fn waiting(&self) -> usize {
         self.waiting

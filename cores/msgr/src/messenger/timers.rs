@@ -2,6 +2,7 @@
 //! frequent case, a deadline that moves away, costs nothing.
 
 use super::conn::{Conn, Fault, Phase};
+use super::session::Class;
 use super::{Event, Messenger};
 use crate::Policy;
 use crate::frame::Tag;
@@ -80,7 +81,9 @@ impl Messenger {
             // It is this side that does not receive; silence means nothing.
             conn.last_received = now.mono;
         }
-        let stall = conn.last_received.plus(limits.stall);
+        // Who stops while others wait for the room that he has stops for a shorter time.
+        let waited_for = conn.accepted && self.full[Class::of(conn.kind) as usize];
+        let stall = conn.last_received.plus(if waited_for { limits.stall_crowded } else { limits.stall });
         if conn.reader.mid_frame() && stall <= now.mono {
             return Err(Fault::peer("the peer stopped in the middle of a frame"));
         }
@@ -89,7 +92,8 @@ impl Messenger {
             if idle <= now.mono {
                 return Err(Fault::usual("idle"));
             }
-            return Ok(next.min(idle).min(now.mono.plus(limits.stall)));
+            let look = if conn.reader.mid_frame() { limits.stall_crowded } else { limits.stall };
+            return Ok(next.min(idle).min(now.mono.plus(look)));
         }
         let keepalive = if self.config.name.kind != EntityType::Mon && conn.kind == EntityType::Mon {
             limits.monitor_keepalive

@@ -241,6 +241,38 @@ fn clients_are_throttled_by_what_is_not_given_back() {
 }
 
 #[test]
+fn small_messages_come_in_while_another_client_has_all_room() {
+    let (server, at) = osd(1);
+    let mut config = server.config().clone();
+    (config.limits.clients, config.limits.session) = (100_000, 100_000);
+    let server = Messenger::new(config, Auth::none(name("osd.1")), [1; 32]);
+    let make = |n: u8, who: &str| client(n, who, Auth::client(ClientAuth::none(name(who))));
+    let mut net = Net::new(vec![(server, at), make(2, "client.greedy"), make(3, "client.b")], 4);
+    let greedy = net.act(1, |m, now, out| m.connect(now, addr(1), EntityType::Osd, Policy::Lossy, out));
+    let good = net.act(2, |m, now, out| m.connect(now, addr(1), EntityType::Osd, Policy::Lossy, out));
+    assert!(net.run(10_000, |net| net.nodes[1].peer(greedy).is_some() && net.nodes[2].peer(good).is_some()));
+    net.still = true;
+    net.held = Some((0, Default::default()));
+    let taken = |net: &Net| net.held.as_ref().map_or(0, |(_, held)| held.len());
+    // One takes all room, and two more of his wait for it.
+    (0..3).for_each(|tid| net.act(1, |m, _, _| m.send(greedy, message(tid, 100, 95_000))));
+    net.run(100_000, |_| false);
+    assert_eq!(taken(&net), 1);
+    net.act(2, |m, _, _| m.send(good, message(7, 100, 10_000)));
+    net.run(100_000, |_| false);
+    let last = net.held.as_ref().and_then(|(_, held)| held.back()).map(|(_, _, tid)| *tid);
+    assert_eq!((taken(&net), last), (2, Some(7)), "the small one came in");
+    // Given back, it leaves the room that it had; the large ones come when theirs is free.
+    for more in [1, 2] {
+        for (session, bytes, _) in std::mem::take(&mut net.held.as_mut().expect("held").1) {
+            net.act(0, |m, _, _| m.done(session, bytes));
+        }
+        net.run(100_000, |_| false);
+        assert_eq!(taken(&net), 1, "{more}");
+    }
+}
+
+#[test]
 fn a_client_that_takes_no_replies_is_not_served_and_others_are() {
     let (server, at) = osd(1);
     let mut config = server.config().clone();
@@ -277,6 +309,35 @@ fn a_client_that_takes_no_replies_is_not_served_and_others_are() {
     assert_eq!(counts[1], 300);
     assert!(counts[0] > 10 && counts[0] < 100, "{counts:?}");
     assert_eq!(tids(&net.events[2]).len(), 300);
+}
+
+#[test]
+fn what_waits_for_all_clients_together_has_a_bound() {
+    let (server, at) = osd(1);
+    let mut config = server.config().clone();
+    (config.limits.send_most, config.limits.send_window) = (200_000, 10_000);
+    config.limits.keepalive = std::time::Duration::from_secs(1000);
+    let server = Messenger::new(config, Auth::none(name("osd.1")), [1; 32]);
+    let make = |n: u8, who: &str| client(n, who, Auth::client(ClientAuth::none(name(who))));
+    let mut net = Net::new(vec![(server, at), make(2, "client.deaf"), make(3, "client.b")], 4);
+    let deaf = net.act(1, |m, now, out| m.connect(now, addr(1), EntityType::Osd, Policy::Lossy, out));
+    let good = net.act(2, |m, now, out| m.connect(now, addr(1), EntityType::Osd, Policy::Lossy, out));
+    assert!(net.run(10_000, |net| net.nodes[1].peer(deaf).is_some() && net.nodes[2].peer(good).is_some()));
+    let who = |net: &Net, id: &str| {
+        let named = |event: &Event| matches!(event, Event::Opened { peer, .. } if peer.name == name(id));
+        net.events[0].iter().find(|event| named(event)).expect("it is open").session()
+    };
+    let (deaf_there, good_there) = (who(&net, "client.deaf"), who(&net, "client.b"));
+    net.deaf = Some(1);
+    net.still = true;
+    for tid in 0..100 {
+        net.act(0, |m, _, _| m.send(deaf_there, message(tid, 10, 5_000)));
+        net.act(0, |m, _, _| m.send(good_there, message(tid, 10, 100)));
+        net.run(1_000, |_| false);
+    }
+    let closed = net.events[0].iter().filter(|event| matches!(event, Event::Closed { session, .. } if *session == deaf_there));
+    assert_eq!(closed.count(), 1, "it takes nothing");
+    assert_eq!(tids(&net.events[2]).len(), 100, "others go on");
 }
 
 #[test]

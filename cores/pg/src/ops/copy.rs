@@ -5,7 +5,8 @@ use crate::ops::run::{CopyWish, Exec, Run, Stop};
 use bytes::Bytes;
 use denc::Reader;
 use messages::ops::CopySource;
-use messages::osd::{OpArgs, code::copy_from_flags, flags};
+use messages::osd::code::{self, copy_from_flags};
+use messages::osd::{OpArgs, flags};
 use objectstore::{Limit, ObjectChange, ObjectChanges};
 use std::ops::Bound;
 use types::{Errno, SnapId};
@@ -13,9 +14,16 @@ use types::{Errno, SnapId};
 /// Bytes of a portion at most, with attributes, which have no bound of their own, and an entry of the omap that is larger than what was
 /// asked for. A message may have 128 MiB of data.
 const PORTION: usize = 112 << 20;
+/// Copies that one request may take on. Each is staged, whole, before the request runs, and counts in no quota until then; stock clients ask
+/// for one.
+const COPIES: usize = 4;
 
 impl Run<'_> {
     pub(super) fn op_copy_from(&mut self, index: usize) -> Exec<i32> {
+        let copies = self.op.op.ops.iter().filter(|op| matches!(op.code, code::COPY_FROM | code::COPY_FROM2));
+        if copies.count() > COPIES {
+            return Err(Errno::EINVAL.into());
+        }
         let OpArgs::CopyFrom { snap, src_version, flags: wanted, .. } = self.at(index).args else {
             return Err(Errno::EINVAL.into());
         };
