@@ -298,7 +298,7 @@ fn key(n: u64) -> (Bytes, Bytes) {
 
 /// Takes one block in each 16 MiB of the disk, from one end to the other: the store writes small objects as always, and gives each a
 /// place far from all others. So a large disk has a map of free space that nowhere is simple, without the data of years. It is the
-/// map that objects of 16 MiB leave which are cut to one block, and takes a fiftieth of the time.
+/// map that objects of 16 MiB leave which are cut to one block, and takes far less time.
 ///
 /// # Errors
 /// The store failed.
