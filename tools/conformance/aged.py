@@ -10,7 +10,10 @@ one of them, which a busy machine changes less.
 
     aged.py --nacre PATH       a cluster of ours: `nacre up` with one OSD
     aged.py --peer SCRIPT      a real Ceph, started and stopped by peer-ceph.sh (BlueStore in a file)
-    both may be given: one after the other, in one table
+    both may be given: one after the other, in one table. What the first had on the disk is removed before the second
+    begins. If one of them fails, the other is shown all the same, and the program ends with 1
+
+--dir needs as much free space as --gib says. If --gib is not given and there is less, the disk has half as many.
 
 The short form (4 GiB filled to 70 %, some ten minutes for both) is --short. Needs fio with its rbd engine, rados, rbd.
 
@@ -21,6 +24,7 @@ import argparse
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import time
@@ -48,10 +52,10 @@ class Ours:
     name = "nacre"
 
     def __init__(self, args, base):
-        folder, port = os.path.join(base, "nacre"), free_port()
-        words = [os.path.abspath(args.nacre), "up", "--dir", folder, "--osds", "1", "--osd-size", str(args.bytes)]
+        self.folder, port = os.path.join(base, "nacre"), free_port()
+        words = [os.path.abspath(args.nacre), "up", "--dir", self.folder, "--osds", "1", "--osd-size", str(args.bytes)]
         words += ["--memory", args.memory, "--port", str(port), "--auth", "none"]
-        self.conf, said = os.path.join(folder, "ceph.conf"), os.path.join(base, "nacre.out")
+        self.conf, said = os.path.join(self.folder, "ceph.conf"), os.path.join(base, "nacre.out")
         with open(said, "w") as out:
             self.process = subprocess.Popen(words, stdout=out, stderr=subprocess.STDOUT)
         end = time.monotonic() + 60
@@ -273,9 +277,10 @@ def run(args, make, base):
         told |= {"aged_s": time.monotonic() - begun, "used_aged": clients.used(), "aged": clients.measure()}
         clients.io.close()
         clients.rados.shutdown()
-        return told
     finally:
         cluster.stop()
+    shutil.rmtree(cluster.folder)
+    return told
 
 
 def show(found, args):
@@ -317,19 +322,31 @@ def main():
         parser.error("--nacre or --peer, or both")
     # BlueStore of 16.2 takes 300 MB for its database, and ends if it finds no other 280 MiB for the journal of that: on 4 GiB filled
     # to 85 % it does within a minute.
+    whole = args.gib is None
     short = {"gib": 4, "fill": 0.7, "rounds": 3, "seconds": 8, "rest": 10}
     for name, default in {"gib": 16, "fill": 0.85, "rounds": 8, "seconds": 20, "rest": 30}.items():
         if getattr(args, name) is None:
             setattr(args, name, short[name] if args.short else default)
+    place, found, failed = Place(args.dir, "nacre-aged-"), {}, []
+    free = shutil.disk_usage(place.path).free
+    if whole and free < args.gib * (1 << 30):
+        args.gib /= 2
+        print(f"{free >> 30} GiB are free in {place.path}: the disk has {args.gib:g} GiB", file=sys.stderr)
     args.bytes = int(args.gib * (1 << 30))
     args.memory_bytes = int(float(args.memory[:-1]) * {"M": MIB, "G": 1 << 30}[args.memory[-1]])
     # Clients wait for a full disk for ever otherwise.
     os.environ["CEPH_ARGS"] = "--rados-osd-op-timeout=120"
-    place, found = Place(args.dir, "nacre-aged-"), {}
     for given, make in ((args.nacre, Ours), (args.peer, Peer)):
         if given:
-            found[make.name] = run(args, make, place.path)
-    show(found, args)
+            try:
+                found[make.name] = run(args, make, place.path)
+            except Failed as why:
+                failed.append(f"{make.name}: {why.args[0] if why.args else 'failed'}")
+    if found:
+        show(found, args)
+    if failed:
+        # What it left shows why.
+        raise Failed([*failed, f"see {place.path}"])
     place.remove()
 
 

@@ -4,13 +4,18 @@
 //! background goes through the objects in the order of their names, part by part ([`RANGES`]). A part whose blocks lie in
 //! runs of less than [`LEAST`] as a mean is read, and written again in one piece.
 //!
-//! - **What moves.** Blocks to which one object alone refers. What a clone shares stays, as it would take its space twice;
-//!   a part gets better by half at least, or it is left. What changed since the last checkpoint began, or lies in the
-//!   journal, is left: it may change again soon, and who shares it is not known yet.
+//! - **What moves.** Blocks of which all references are known. A head and its clones lie beside each other in the index, so the
+//!   walk looks at the same ranges of all of them at once ([`MEMBERS`]). The index says how many references a block has; if those
+//!   ranges have as many, the block moves in all of them. Else somebody else shares it, and it stays: it would take its space twice.
+//!   What a head has lies in its order afterwards; what only clones have follows. A part gets better by half at least, counted over
+//!   all of them, or it is left. What changed since the last checkpoint began, or lies in the journal, is left: it may change again
+//!   soon, and who shares it is not known yet.
 //! - **How.** As a large write does it: data goes to free places, is flushed, and then a record says where it lies. A
 //!   checkpoint takes the record in, and frees the old places. So a crash at any moment leaves the old places or the new
-//!   ones, both with the same bytes. The record has a scope of its own and names the object as one that it changes: no
-//!   later change overtakes it, and it overtakes none.
+//!   ones, both with the same bytes. One record says it of all objects that share a block, so there is no moment at which some
+//!   of them have it at its old place and others at its new one. Were it so, nothing would be lost: a checkpoint counts
+//!   references by what changes, and frees a place when the last one is gone. The record has a scope of its own and names the
+//!   objects as ones that it changes: no later change overtakes it, and it overtakes none.
 //! - **Free runs.** What moves together leaves single free blocks behind, all over the disk. So each walk also empties some
 //!   chunks, the next ones on the disk that are not fuller than usual: whatever part of an object lies there moves. At first
 //!   all long free runs that can be spared go to that, and come back as more of them. When half of what is free lies in
@@ -18,7 +23,8 @@
 //!   what moves gives as much as it takes, so a disk with room is not written again and again. A walk that moved much is
 //!   followed by the next one soon.
 //! - **Clients' changes.** Reading takes time, and clients may change the object meanwhile. When all is read, the part's
-//!   ranges are looked up again, in the same call in which the record is made. If one of them differs, the part is left.
+//!   ranges are looked up again in all its objects, in the same call in which the record is made. If one of them differs, the part
+//!   is left. A clone that is made meanwhile has the old places: until it goes, what moved takes its space twice.
 //! - **Rot.** What is read comes from the disk, and its checksum is compared with the index. What is damaged does not move,
 //!   and is not made good by a new checksum: reads go on to say that it is damaged. The object's group is told
 //!   ([`Event::Rotten`]), once a day for each block, and takes the object from another copy.
@@ -33,6 +39,7 @@
 //!   ([`crate::yielding`]). It waits while transactions do, or the store is congested. What it reads enters no cache.
 
 use crate::block::{BLOCK, Block, Cell, PAGE_BLOCKS, Patch, Place, RANGE, blocks};
+use crate::cache::Known;
 use crate::checked::Checked;
 use crate::exec::Plan;
 use crate::held::Held;
@@ -44,16 +51,18 @@ use crate::onode::Onode;
 use crate::read::{all_there, gather};
 #[cfg(any(test, feature = "sim"))]
 use crate::scattered::Haste;
-use crate::scattered::{Found, Part, Stage};
+use crate::scattered::{Found, Member, Part, Spot, Stage};
 use crate::space::bits::CHUNK;
 use crate::space::refs;
 use crate::store::Store;
 use crate::wish::{Owner, wish_data};
 use bytes::Bytes;
+use denc::index;
 use node::{Level, Mono};
 use objectstore::{Event, Read, Ticket, Transaction, Unread, Wish};
 use std::collections::BTreeMap;
-use types::{PgId, Rope, SpgId};
+use std::sync::Arc;
+use types::{ObjectId, PgId, Rope, SpgId};
 
 /// Ticket of its transactions. Nobody else's counter comes so far.
 pub(crate) const TICKET: Ticket = Ticket(u64::MAX);
@@ -61,9 +70,12 @@ pub(crate) const TICKET: Ticket = Ticket(u64::MAX);
 const RANGES: u64 = 64;
 const FEW_RANGES: u64 = 16;
 const LITTLE_MEMORY: u64 = 64 << 20;
-/// Names that are looked at in one call, and parts of objects.
+/// Names that are looked at in one call, about.
 const NAMES: usize = 64;
-const PARTS: usize = 8;
+/// Objects that are looked at together: a head and its clones. Of more, so many at a time.
+const MEMBERS: usize = 64;
+/// Ranges of all objects that are looked at in one call. A part has no more, so its record has a bound, too.
+const LOOKED: u64 = 512;
 /// Runs that are read at a time.
 const READS: usize = 32;
 /// Parts of the disk: chunks that stay wholly free, blocks that stay available, blocks that wait for a checkpoint.
@@ -226,13 +238,15 @@ impl Store {
         s.left > 0 && s.region.contains(&chunk.into()) && self.space.used_in(chunk.into()) <= s.usual
     }
 
-    /// Looks at the next names, or at the next parts of an object.
+    /// Looks at the next names, or at the next parts of objects.
     fn walk(&mut self) -> Read<()> {
-        for _ in 0..PARTS {
-            if self.scattered.at.is_none() && !self.next_object()? {
+        let mut looked = 0;
+        while looked < LOOKED {
+            if self.scattered.at.is_none() && !self.next_objects()? {
                 return Ok(());
             }
             let Some(found) = self.scattered.at.clone() else { return Ok(()) };
+            looked += self.window(&found) * found.members.len() as u64;
             let (part, next) = self.look_at(&found)?;
             self.counters.defrag.looked += 1;
             match next {
@@ -240,7 +254,8 @@ impl Store {
                 None => self.scattered.at = None,
             }
             if let Some(part) = part {
-                self.scattered.at.get_or_insert_with(|| found.clone()).next = next.unwrap_or(found.ranges);
+                let next = next.unwrap_or(found.ranges());
+                self.scattered.at.get_or_insert(found).next = next;
                 self.scattered.stage = Stage::Read(part);
                 return Ok(());
             }
@@ -248,75 +263,104 @@ impl Store {
         Ok(())
     }
 
-    /// Goes to the next object that is large enough. False if these names had none, or there are no more.
-    fn next_object(&mut self) -> Read<bool> {
-        let (mut seen, mut last, mut found) = (0, None, None);
-        let from = self.scattered.from.clone();
-        self.eye(Owner::Defragment).view(None).scan(&from, Some(&[keys::NAME + 1]), |key, value| {
+    /// Goes to the next object that is large enough, and takes what lies beside it in the index and has the same name: clones of it.
+    /// False if these names had none, or there are no more.
+    fn next_objects(&mut self) -> Read<bool> {
+        let (mut seen, mut last, mut more) = (0, None, false);
+        let (mut stem, mut family): (Bytes, Vec<(Bytes, Onode)>) = Default::default();
+        let scattered = &self.scattered;
+        let large = |family: &[(Bytes, Onode)]| family.iter().any(|(_, onode)| scattered.is_large(onode.size));
+        self.eye(Owner::Defragment).view(None).scan(&scattered.from, Some(&[keys::NAME + 1]), |key, value| {
+            let of = keys::stem(key).unwrap_or(key.len());
+            if key[..of] != stem || family.len() == MEMBERS {
+                if seen >= NAMES || large(&family) {
+                    more = true;
+                    return Scan::Enough;
+                }
+                family.clear();
+                stem = key.slice(..of);
+            }
+            family.extend(Onode::decode(&value).map(|onode| (key.clone(), onode)));
             (seen, last) = (seen + 1, Some(key.clone()));
-            let large = Onode::decode(&value).filter(|onode| self.scattered.is_large(onode.size));
-            found = large.and_then(|onode| Some((keys::object(key)?, onode.id, onode.size)));
-            if found.is_some() || seen == NAMES { Scan::Enough } else { Scan::More }
+            Scan::More
         })?;
-        match (found, last) {
-            (Some((object, id, size)), Some(last)) => {
-                self.scattered.from = keys::successor(&last);
-                self.scattered.at = Some(Found { object, id, ranges: blocks(size).div_ceil(RANGE), next: 0 });
-                Ok(true)
-            }
-            (_, Some(last)) if seen == NAMES => {
-                self.scattered.from = keys::successor(&last);
-                Ok(false)
-            }
-            _ => {
-                self.counters.defrag.walks += 1;
-                self.scattered.rest(self.now);
-                Ok(false)
-            }
+        let found = large(&family);
+        if !found && !more {
+            self.counters.defrag.walks += 1;
+            self.scattered.rest(self.now);
+            return Ok(false);
         }
+        // A head has the last key of all that have its name.
+        let member = |(key, onode): &(Bytes, Onode)| {
+            Some(Member { object: keys::object(key)?, id: onode.id, ranges: blocks(onode.size).div_ceil(RANGE) })
+        };
+        let members: Arc<[Member]> = if found { family.iter().rev().filter_map(member).collect() } else { Arc::default() };
+        self.scattered.from = last.map_or_else(Bytes::new, |last| keys::successor(&last));
+        self.scattered.at = Some(Found { members, next: 0 }).filter(|found| !found.members.is_empty());
+        Ok(self.scattered.at.is_some())
     }
 
-    /// Looks at the next part of an object. Gives it if it is to move, and the range behind it if there is one.
+    /// Blocks of an object's part.
+    fn part_ranges(&self) -> u64 {
+        if self.config.memory < LITTLE_MEMORY { FEW_RANGES } else { RANGES }
+    }
+
+    /// Ranges of each object that are looked at together, a power of two: fewer if many objects are.
+    fn window(&self, found: &Found) -> u64 {
+        1 << (LOOKED / found.members.len() as u64).clamp(1, self.part_ranges()).ilog2()
+    }
+
+    /// Looks at the next part of objects. Gives it if it is to move, and the range behind it if there is one.
     fn look_at(&self, found: &Found) -> Read<(Option<Box<Part>>, Option<u64>)> {
         let eye = self.eye(Owner::Defragment);
         let view = eye.view(None);
-        let len = if self.config.memory < LITTLE_MEMORY { FEW_RANGES } else { RANGES };
+        let len = self.window(found);
         // An object may be larger than its data.
-        let Some(first) = view.next_range(found.id, found.next as u32)?.map(u64::from).filter(|r| *r < found.ranges) else {
-            return Ok((None, None));
+        let mut first: Option<u64> = None;
+        for member in found.members.iter() {
+            let next = view.next_range(member.id, found.next as u32)?.map(u64::from).filter(|r| *r < member.ranges);
+            first = first.into_iter().chain(next).min();
+        }
+        let Some(first) = first else { return Ok((None, None)) };
+        let end = found.ranges().min((first / len + 1) * len);
+        let next = Some(end).filter(|end| *end < found.ranges());
+        let touched = |member: &Member| {
+            let (from, to) = ((member.id, first as u32), (member.id, end as u32));
+            let touched = |delta: &Delta| delta.extents.touches(&from, Some(&to));
+            touched(self.overlay.active()) || self.overlay.frozen().is_some_and(touched)
         };
-        let end = found.ranges.min((first / len + 1) * len);
-        let next = Some(end).filter(|end| *end < found.ranges);
-        let (from, to) = ((found.id, first as u32), (found.id, end as u32));
-        let touched = |delta: &Delta| delta.extents.touches(&from, Some(&to));
-        if touched(self.overlay.active()) || self.overlay.frozen().is_some_and(touched) {
+        if found.members.iter().any(touched) {
             return Ok((None, next));
         }
         let (mut ranges, mut wishes) = (Vec::new(), Vec::new());
-        for range in first..end {
-            let patch = gather(view.extents((found.id, range as u32)), &mut wishes)?;
-            ranges.extend(patch.filter(Patch::has_data).map(|patch| (range as u32, patch)));
+        for (n, member) in found.members.iter().enumerate() {
+            for range in first..end.min(member.ranges) {
+                let patch = gather(view.extents((member.id, range as u32)), &mut wishes)?;
+                ranges.extend(patch.filter(Patch::has_data).map(|patch| (n, range as u32, patch)));
+            }
         }
         all_there(std::mem::take(&mut wishes))?;
         // Most parts need no look at who shares them.
         let whole = self.is_gathered() && self.spare_chunks() > self.scattered.left.div_ceil(CHUNK);
         let worth = whole.then_some(self.scattered.worth());
-        if Part::of(ranges.clone(), worth, |at| self.leaves(at), |_| false).is_none() {
+        let most = index(self.part_ranges() * RANGE);
+        if Part::of(&ranges, worth, most, |at| self.leaves(at), |_, _| false).is_none() {
             return Ok((None, next));
         }
         let mut tables: BTreeMap<u32, Option<Bytes>> = BTreeMap::new();
-        for at in ranges.iter().flat_map(|(_, patch)| patch.iter()).map(|(_, block)| block.place.0) {
+        for at in ranges.iter().flat_map(|(_, _, patch)| patch.iter()).map(|(_, block)| block.place.0) {
             let (chunk, _) = refs::chunk_of(at);
             if let std::collections::btree_map::Entry::Vacant(entry) = tables.entry(chunk) {
                 entry.insert(gather(view.get(&keys::chunk(keys::SHARED, chunk)), &mut wishes)?.flatten());
             }
         }
         all_there(wishes)?;
-        let shared = |at: u64| {
+        let stays = |at: u64, times: u32| {
             let (chunk, index) = refs::chunk_of(at);
-            tables.get(&chunk).and_then(Option::as_ref).is_some_and(|table| refs::is_shared(table, index))
+            let others = tables.get(&chunk).and_then(Option::as_ref).map_or(Some(0), |table| refs::others(table, index));
+            others.is_none_or(|others| others >= times)
         };
-        Ok((Part::of(ranges, worth, |at| self.leaves(at), shared), next))
+        Ok((Part::of(&ranges, worth, most, |at| self.leaves(at), stays), next))
     }
 
     /// Takes what was read of a part, and reads on; when all is there, the part is written.
@@ -325,7 +369,7 @@ impl Store {
         let mut again = Vec::new();
         let held = self.holds.get(&Owner::Defragment);
         let mut damaged = None;
-        let crcs: BTreeMap<u64, u32> = part.moving.iter().map(|(_, _, block)| (block.place.0, block.crc)).collect();
+        let crcs: BTreeMap<u64, u32> = part.moving.iter().map(|block| (block.place.0, block.crc)).collect();
         for at in part.asked.iter().flat_map(|(start, n)| *start..*start + u64::from(*n)) {
             let crc = crcs[&at];
             match held.and_then(|held| held.data(at, 1, crc)).filter(|(bytes, _)| bytes.crc(0) == crc) {
@@ -338,7 +382,7 @@ impl Store {
             // Its place may have been given to others when the part changed.
             let found = self.scattered.at.clone().expect("a part is of an object");
             let unchanged = self.is_unchanged(&found, &part);
-            if !matches!(unchanged, Ok((Some(_), true))) {
+            if !matches!(unchanged, Ok((_, true))) {
                 self.scattered.stage = if unchanged.is_err() { Stage::Read(part) } else { Stage::Walk };
                 unchanged?;
                 self.counters.defrag.changed += 1;
@@ -346,8 +390,12 @@ impl Store {
                 return Ok(());
             }
             self.counters.defrag.damaged += 1;
-            if self.scattered.is_news(found.id, at, self.now) {
-                let (name, place) = (found.object, at * BLOCK as u64);
+            // One of those that have it is told at a time: the first one. When it is mended, the next one has it.
+            let named = |spot: &&Spot| part.moving[spot.index as usize].place.0 == at;
+            let member = part.spots.iter().find(named).map_or(0, |spot| spot.member);
+            let Member { object, id, .. } = &found.members[member];
+            if self.scattered.is_news(*id, at, self.now) {
+                let (name, place) = (object.clone(), at * BLOCK as u64);
                 self.log.push((Level::Error, format!("{name}: byte {place} of the data disk is damaged; it stays where it is")));
                 self.events.push_back(Event::Rotten(name));
             }
@@ -377,7 +425,7 @@ impl Store {
 
     /// The part that the walk is at is left as it is, or is done.
     fn part_left(&mut self) {
-        if self.scattered.at.as_ref().is_some_and(|found| found.next >= found.ranges) {
+        if self.scattered.at.as_ref().is_some_and(|found| found.next >= found.ranges()) {
             self.scattered.at = None;
         }
     }
@@ -385,7 +433,7 @@ impl Store {
     /// Writes a part that was read, unless it has changed.
     fn write_part(&mut self, part: Box<Part>) -> Read<()> {
         let found = self.scattered.at.clone().expect("a part is of an object");
-        let (known, same) = match self.is_unchanged(&found, &part) {
+        let (objects, same) = match self.is_unchanged(&found, &part) {
             Ok(result) => result,
             Err(unread) => {
                 // What it needs of the index is read, and then it looks again.
@@ -395,11 +443,11 @@ impl Store {
         };
         #[cfg(test)]
         let same = same || self.sabotage == Some(crate::sabotage::Sabotage::MoveUnlooked);
-        let Some(known) = known.filter(|_| same) else {
+        if !same {
             self.counters.defrag.changed += 1;
             self.part_left();
             return Ok(());
-        };
+        }
         let n = part.moving.len() as u64;
         if !self.has_room_for_pages(&part) || self.pipeline.is_full() {
             // The next walk comes here again.
@@ -412,18 +460,24 @@ impl Store {
             return Ok(());
         };
         let (mut delta, mut data, mut crcs) = (Delta::default(), Rope::new(), Vec::with_capacity(part.moving.len()));
-        for (index, (range, i, block)) in (0u32..).zip(&part.moving) {
+        for block in &part.moving {
             let bytes: &Checked = &part.read[&block.place.0];
             data.push(bytes.bytes().clone());
             crcs.push(block.crc);
-            let cell = Cell::Data(Block { place: Place::staged(index), crc: block.crc });
-            delta.set_block(found.id, u64::from(*range) * RANGE + u64::from(*i), cell);
         }
-        let before = crate::scattered::runs(part.moving.iter().map(|(_, _, block)| block.place));
+        for spots in part.moves() {
+            let mut patch = Patch::default();
+            for spot in spots {
+                let crc = part.moving[spot.index as usize].crc;
+                patch.set(spot.i, Cell::Data(Block { place: Place::staged(spot.index), crc }));
+            }
+            delta.patch((found.members[spots[0].member].id, spots[0].range), patch);
+        }
+        let before = crate::scattered::runs(part.moving.iter().map(|block| (0, block.place)));
         let plan = Plan {
             delta,
             staged: Staged::known(data, &crcs),
-            objects: vec![(found.object, known)],
+            objects,
             next_id: self.overlay.next_id(),
             replaced: n,
             damaged: Vec::new(),
@@ -436,7 +490,7 @@ impl Store {
         self.scattered.stage = Stage::Write;
         self.scattered.asks(self.now);
         self.scattered.moves(n);
-        let left = part.moving.iter().filter(|(_, _, block)| self.leaves(block.place.0)).count() as u64;
+        let left = part.moving.iter().filter(|block| self.leaves(block.place.0)).count() as u64;
         self.scattered.left -= left.min(self.scattered.left);
         self.counters.defrag.parts += 1;
         self.counters.defrag.bytes += n * BLOCK as u64;
@@ -446,25 +500,33 @@ impl Store {
         Ok(())
     }
 
-    /// Returns what is known of the part's object, if it is the one that it was; and whether the part is as it was.
-    fn is_unchanged(&self, found: &Found, part: &Part) -> Read<(Option<crate::cache::Known>, bool)> {
+    /// Returns what is known of the part's objects in which something moves; and whether they are the ones that they were, and the
+    /// part is as it was.
+    fn is_unchanged(&self, found: &Found, part: &Part) -> Read<(Vec<(ObjectId, Known)>, bool)> {
         let eye = self.eye(Owner::Defragment);
-        let known = eye.known(&found.object)?;
-        if known.onode.as_ref().is_none_or(|onode| onode.id != found.id) {
-            return Ok((None, false));
-        }
         let (view, mut wishes, mut same) = (eye.view(None), Vec::new(), true);
-        for (range, patch) in &part.ranges {
-            let now = gather(view.extents((found.id, *range)), &mut wishes)?;
+        let mut objects = Vec::new();
+        for spots in part.spots.chunk_by(|a, b| a.member == b.member) {
+            let member = &found.members[spots[0].member];
+            let Some(known) = gather(eye.known(&member.object), &mut wishes)? else { continue };
+            same &= known.onode.as_ref().is_some_and(|onode| onode.id == member.id);
+            objects.push((member.object.clone(), known));
+        }
+        for (member, range, patch) in &part.ranges {
+            #[cfg(test)]
+            if *member > 0 && self.sabotage == Some(crate::sabotage::Sabotage::MoveClonesUnlooked) {
+                continue;
+            }
+            let now = gather(view.extents((found.members[*member].id, *range)), &mut wishes)?;
             same &= now.is_none_or(|now| now == *patch);
         }
         all_there(wishes)?;
-        Ok((Some(known), same))
+        Ok((objects, same))
     }
 
     /// Returns true if what is kept back for checkpoints is still there when the part's record has come.
     fn has_room_for_pages(&self, part: &Part) -> bool {
-        let pages = u64::from(PAGE_BLOCKS) * (3 * part.ranges.len() as u64 + 16) + 2 * part.moving.len() as u64;
+        let pages = u64::from(PAGE_BLOCKS) * (3 * part.moves().count() as u64 + 16) + 2 * part.moving.len() as u64;
         self.available_blocks() > part.moving.len() as u64 + pages
     }
 }

@@ -19,6 +19,8 @@ pub(crate) enum Sabotage {
     Leak,
     /// Defragmentation does not look whether a part changed while it was read.
     MoveUnlooked,
+    /// Defragmentation does not look whether a clone changed while what it shares was read.
+    MoveClonesUnlooked,
     /// Keys of a shared omap change, and nothing is saved for clones.
     SaveNothing,
     /// Reads do not compare checksums.

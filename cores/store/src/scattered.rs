@@ -7,6 +7,7 @@ use bytes::Bytes;
 use node::Mono;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 use types::ObjectId;
 
@@ -62,24 +63,55 @@ impl Haste {
     }
 }
 
-/// An object that the walk is at.
+/// An object of those that the walk is at.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct Member {
     pub(crate) object: ObjectId,
     pub(crate) id: u64,
     /// Ranges of its size.
     pub(crate) ranges: u64,
-    /// Next range to look at.
+}
+
+/// The objects that the walk is at: a head and its clones, or one object.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    /// The head first, then its clones, the newest first. At least one.
+    pub(crate) members: Arc<[Member]>,
+    /// Next range to look at, in all of them.
     pub(crate) next: u64,
 }
 
-/// A part of an object that is to be brought together.
+impl Found {
+    /// Ranges of the largest of them.
+    pub(crate) fn ranges(&self) -> u64 {
+        self.members.iter().map(|member| member.ranges).max().unwrap_or(0)
+    }
+}
+
+/// What an object has at a range: which of [`Found::members`], which range, and the blocks.
+pub(crate) type Window = (usize, u32, Patch);
+
+/// A place in an object at which a block is that moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spot {
+    /// Which of [`Found::members`].
+    pub(crate) member: usize,
+    pub(crate) range: u32,
+    /// Index of the block in the range.
+    pub(crate) i: u32,
+    /// Which of [`Part::moving`].
+    pub(crate) index: u32,
+}
+
+/// A part of objects that is to be brought together.
 #[derive(Debug)]
 pub(crate) struct Part {
-    /// Its ranges as they were when it was chosen.
-    pub(crate) ranges: Vec<(u32, Patch)>,
-    /// Blocks that move, in the object's order: range, index in it, block.
-    pub(crate) moving: Vec<(u32, u32, Block)>,
+    /// Their ranges as they were when it was chosen, by member.
+    pub(crate) ranges: Vec<Window>,
+    /// Blocks that move, each once, in the order of the first object that has them.
+    pub(crate) moving: Vec<Block>,
+    /// All that names one of these, in the order of the ranges.
+    pub(crate) spots: Vec<Spot>,
     /// Their first blocks on the disk that were not read yet, in order of the disk, and how many follow each other.
     pub(crate) unread: Vec<(u64, u32)>,
     /// What was read, by block of the disk.
@@ -302,69 +334,106 @@ impl Scattered {
     /// Bytes of memory that it takes.
     pub(crate) fn bytes(&self) -> usize {
         match &self.stage {
-            Stage::Read(part) => part.read.len() * BLOCK + part.moving.len() * 64,
+            Stage::Read(part) => {
+                let ranges = part.ranges.len() * (size_of::<Window>() + 16 * size_of::<Block>());
+                part.read.len() * BLOCK + part.moving.len() * 64 + part.spots.len() * size_of::<Spot>() + ranges
+            }
             _ => 0,
         }
     }
 }
 
-/// Number of runs in which blocks lie at these places, in this order.
-pub(crate) fn runs(places: impl Iterator<Item = Place>) -> usize {
+/// Number of runs in which blocks lie at these places, in this order. Each comes with the object that it is of: none goes on in another.
+pub(crate) fn runs(places: impl Iterator<Item = (usize, Place)>) -> usize {
     let (mut n, mut last) = (0, None);
-    for place in places {
-        n += usize::from(last.is_none_or(|last: Place| last.plus(1) != place));
-        last = Some(place);
+    for (member, place) in places {
+        n += usize::from(last.is_none_or(|(before, last): (usize, Place)| (before, last.plus(1)) != (member, place)));
+        last = Some((member, place));
     }
     n
+}
+
+/// A block of the disk that a part names: how often it does, and its place among those that move.
+struct Named {
+    at: u64,
+    times: u32,
+    index: Option<u32>,
 }
 
 impl Part {
     /// The part with these ranges, if it is worth it (`least`, `fewest`; none: nothing is): what lies in runs shorter than
     /// `least` blocks, as a mean, lies in at most half as many runs afterwards, and `fewest` blocks move. Else the part of it
-    /// that `leaves` its places, if there is one. A block for which `stays` says so does not move.
+    /// that `leaves` its places, if there is one. A block for which `stays` says so does not move; it gets the block, and how often
+    /// these ranges name it. At most `most` blocks move.
     pub(crate) fn of(
-        ranges: Vec<(u32, Patch)>,
+        ranges: &[Window],
         worth: Option<(usize, usize)>,
+        most: usize,
         leaves: impl Fn(u64) -> bool,
-        stays: impl Fn(u64) -> bool,
+        stays: impl Fn(u64, u32) -> bool,
     ) -> Option<Box<Self>> {
         let mut all = Vec::new();
-        for (range, patch) in &ranges {
+        for (member, range, patch) in ranges {
             for (i, block) in patch.iter() {
                 // What is in the journal moves by itself, and what is damaged stays so.
                 let Where::Disk(at) = block.place.place() else { return None };
-                all.push((*range, i, block, at));
+                all.push((Spot { member: *member, range: *range, i, index: 0 }, block, at));
             }
         }
-        let before = runs(all.iter().map(|(_, _, block, _)| block.place));
-        let mut moving = Vec::new();
-        let after = runs(all.iter().map(|(range, i, block, at)| {
-            if stays(*at) {
-                return block.place;
+        let mut places: Vec<u64> = all.iter().map(|(_, _, at)| *at).collect();
+        places.sort_unstable();
+        let mut named: Vec<Named> = Vec::new();
+        for at in places {
+            match named.last_mut() {
+                Some(last) if last.at == at => last.times += 1,
+                _ => named.push(Named { at, times: 1, index: None }),
             }
-            moving.push((*range, *i, *block));
+        }
+        // Gives each block that may move its place, in the order of the objects.
+        let choose = |named: &mut Vec<Named>, may: &dyn Fn(u64, u32) -> bool| {
+            let mut moving: Vec<Block> = Vec::new();
+            for (_, block, at) in &all {
+                let Ok(n) = named.binary_search_by_key(at, |named| named.at) else { unreachable!("each is named") };
+                if named[n].index.is_none() && moving.len() < most && may(*at, named[n].times) {
+                    named[n].index = Some(moving.len() as u32);
+                    moving.push(*block);
+                }
+            }
+            moving
+        };
+        let index =
+            |named: &Vec<Named>, at: u64| named.binary_search_by_key(&at, |named| named.at).ok().and_then(|n| named[n].index);
+        let before = runs(all.iter().map(|(spot, block, _)| (spot.member, block.place)));
+        let may_move = |at: u64, times: u32| !stays(at, times);
+        let mut moving = match worth {
+            Some((least, _)) if all.len() < least * before => choose(&mut named, &may_move),
+            _ => Vec::new(),
+        };
+        let after = runs(all.iter().map(|(spot, block, at)| {
             // Where no block of a disk is.
-            Place(1 << 45 | (moving.len() as u64 - 1))
+            (spot.member, index(&named, *at).map_or(block.place, |index| Place(1 << 45 | u64::from(index))))
         }));
-        let worth =
-            worth.is_some_and(|(least, fewest)| all.len() < least * before && moving.len() >= fewest && 2 * after <= before);
-        if !worth {
-            moving.retain(|(_, _, block)| leaves(block.place.0));
+        if !worth.is_some_and(|(_, fewest)| moving.len() >= fewest && 2 * after <= before) {
+            named.iter_mut().for_each(|named| named.index = None);
+            moving = choose(&mut named, &|at, times| leaves(at) && may_move(at, times));
         }
         if moving.is_empty() {
             return None;
         }
-        let mut places: Vec<u64> = moving.iter().map(|(_, _, block)| block.place.0).collect();
-        places.sort_unstable();
-        places.dedup();
         let mut unread: Vec<(u64, u32)> = Vec::new();
-        for at in places {
+        for at in named.iter().filter(|named| named.index.is_some()).map(|named| named.at) {
             match unread.last_mut() {
                 Some((start, n)) if *start + u64::from(*n) == at => *n += 1,
                 _ => unread.push((at, 1)),
             }
         }
-        Some(Box::new(Self { ranges, moving, unread, read: BTreeMap::new(), asked: Vec::new() }))
+        let spots = all.iter().filter_map(|(spot, _, at)| Some(Spot { index: index(&named, *at)?, ..*spot })).collect();
+        Some(Box::new(Self { ranges: ranges.to_vec(), moving, spots, unread, read: BTreeMap::new(), asked: Vec::new() }))
+    }
+
+    /// The ranges in which something moves: the spots of each.
+    pub(crate) fn moves(&self) -> impl Iterator<Item = &[Spot]> {
+        self.spots.chunk_by(|a, b| (a.member, a.range) == (b.member, b.range))
     }
 }
 
@@ -385,8 +454,8 @@ mod tests {
     fn only_what_gets_better_is_chosen() {
         let row = |from: u64, by: u64| (0..16).map(|i| from + i * by).collect::<Vec<u64>>();
         let part = |ranges: &[Vec<u64>], stays: &dyn Fn(u64) -> bool| {
-            let ranges = ranges.iter().enumerate().map(|(i, r)| (i as u32, range(r))).collect();
-            Part::of(ranges, Some((16, 16)), |_| false, stays)
+            let ranges: Vec<Window> = ranges.iter().enumerate().map(|(i, r)| (0, i as u32, range(r))).collect();
+            Part::of(&ranges, Some((16, 16)), 1024, |_| false, |at, _| stays(at))
         };
         assert!(part(&[row(100, 1), row(116, 1)], &|_| false).is_none(), "it lies in one run");
         assert!(part(&[row(100, 1), row(500, 1)], &|_| false).is_none(), "its runs are long enough");
@@ -399,7 +468,28 @@ mod tests {
         assert_eq!(own.moving.len(), 16);
         assert!(part(&[row(100, 2)[..15].to_vec()], &|_| false).is_none(), "too little");
         // What leaves its place does so however little it is.
-        let leaves = Part::of(vec![(0, range(&row(100, 1)))], None, |at| at < 103, |at| at == 101).expect("two blocks");
+        let of = [(0, 0, range(&row(100, 1)))];
+        let leaves = Part::of(&of, None, 1024, |at| at < 103, |at, _| at == 101).expect("two blocks");
         assert_eq!((leaves.moving.len(), leaves.unread), (2, vec![(100, 1), (102, 1)]));
+        let few = Part::of(&of, None, 2, |_| true, |_, _| false).expect("two blocks");
+        assert_eq!((few.moving.len(), few.unread), (2, vec![(100, 2)]), "no more than it may");
+    }
+
+    #[test]
+    fn what_clones_share_moves_once_and_in_all_of_them() {
+        // A head, and a clone that has another block in its middle; one block is shared with somebody else, too.
+        let head: Vec<u64> = (0..16).map(|i| 100 + 2 * i).collect();
+        let clone: Vec<u64> = (0..16).map(|i| if i == 8 { 500 } else { 100 + 2 * i }).collect();
+        let ranges = [(0, 3, range(&head)), (1, 3, range(&clone))];
+        let refs = |at: u64| if at == 116 || at == 500 { 1 } else { 2 + u32::from(at == 102) };
+        let part = Part::of(&ranges, Some((16, 2)), 1024, |_| false, |at, times| times < refs(at)).expect("it is scattered");
+        let places: Vec<u64> = part.moving.iter().map(|block| block.place.0).collect();
+        let own = |at: &u64| *at != 102;
+        assert_eq!(places, head.iter().copied().filter(own).chain([500]).collect::<Vec<u64>>());
+        assert_eq!((part.spots.len(), part.moves().count(), part.unread.len()), (30, 2, 16));
+        for spot in &part.spots {
+            let (_, _, patch) = &ranges[spot.member];
+            assert_eq!(patch.get(spot.i), Cell::Data(part.moving[spot.index as usize]), "{spot:?}");
+        }
     }
 }

@@ -42,8 +42,8 @@ fits into memory. Counted is the processor time of the store's own calls, in one
 | omap | keys of 64 objects: one comes, an old one goes |
 
 - A day has OPS operations, a quarter as many with buckets, a twentieth with files. The store is 20 days old when 10 more are measured, with a night after each.
-- A disk that is `mixed` has a block in use in each 16 MiB of it, and clients fill 64 GiB. Others are filled as the table
-  says.
+- A disk that is `mixed` has a block in use in each 16 MiB of it, and clients fill 64 GiB. The store writes these blocks as always, and
+  is told to give each a place far from the others. Other disks are filled as the table says.
 - *Longest call*: the longest that the store kept its thread in one call since the disk was empty, and which call it was;
   behind it, how many took over 5 ms while it was measured. A neighbour on the machine makes it longer.
 - *Memory*: the most that the process had in memory, less the disk's model, beside the ceiling that was configured; and

@@ -35,6 +35,19 @@ pub fn resident() -> u64 {
     text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
 }
 
+/// Says what a call did, as far as counters tell.
+fn what(name: &'static str, before: &store::Counters, after: &store::Counters) -> &'static str {
+    match name {
+        "turn" if after.checkpoints > before.checkpoints => "end of a checkpoint",
+        "turn" if after.defrag.parts > before.defrag.parts => "defragmentation moves",
+        "turn" if after.defrag != before.defrag => "defragmentation looks",
+        "turn" if after.index_bytes > before.index_bytes => "merge",
+        "turn" if after.moved_bytes > before.moved_bytes => "checkpoint moves data",
+        "turn" if after.groups > before.groups => "group",
+        _ => name,
+    }
+}
+
 /// What was used since a moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Used {
@@ -154,9 +167,11 @@ impl Rig {
 
     /// Carries out a call of the store, and counts its processor time.
     fn call<T>(&mut self, name: &'static str, call: impl FnOnce(&mut Store) -> T) -> T {
+        let before = self.store.counters();
         let began = processor();
         let result = call(&mut self.store);
         let took = processor() - began;
+        let name = if took > self.used.longest.0 { what(name, &before, &self.store.counters()) } else { name };
         self.used.processor += took;
         self.used.calls += 1;
         self.used.long += u64::from(took > 5_000_000);

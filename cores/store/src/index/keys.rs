@@ -86,6 +86,27 @@ pub(crate) fn name(object: &ObjectId) -> Bytes {
     out.into()
 }
 
+/// Returns how many bytes of a name's key are of the object without its snapshot, generation and shard. None if that is no such key.
+pub(crate) fn stem(key: &[u8]) -> Option<usize> {
+    const HEAD: usize = 1 + 8 + 4;
+    let escaped = |at: usize| {
+        let mut at = at;
+        loop {
+            at += key.get(at..)?.iter().position(|b| *b == 0)?;
+            match key.get(at + 1)? {
+                0 => return Some(at + 2),
+                _ => at += 2,
+            }
+        }
+    };
+    let at = escaped(escaped(HEAD)?)?;
+    match key.get(at)? {
+        2 => Some(at + 1),
+        1 | 3 => escaped(at + 1),
+        _ => None,
+    }
+}
+
 /// The end of a name's key: snapshot, and for all but whole objects generation and shard.
 struct Suffix {
     snap: SnapId,
@@ -284,7 +305,11 @@ mod tests {
             }
         }
         for object in &all {
-            assert_eq!(super::object(&name(object)).as_ref(), Some(object));
+            let key = name(object);
+            assert_eq!(super::object(&key).as_ref(), Some(object));
+            // What clones of an object have in common.
+            let head = name(&ObjectId::whole(HObject { snap: SnapId(0), ..HObject::clone(&object.object) }));
+            assert_eq!(key[..stem(&key).expect("a name")], head[..head.len() - 8]);
         }
         all.sort();
         all.dedup_by(|a, b| (*a).cmp(b).is_eq());

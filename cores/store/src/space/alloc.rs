@@ -252,6 +252,26 @@ impl Allocator {
         Some(out)
     }
 
+    /// Gives `n` blocks out, each in a chunk of its own of which nothing is taken. None if there are not that many such chunks.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn take_apart(&mut self, n: u64) -> Option<Vec<Run>> {
+        let (empty, chunks) = self.empty_chunks();
+        if empty < n {
+            return None;
+        }
+        let mut out = Vec::new();
+        for _ in 0..n {
+            let mut next = (0..chunks).map(|i| (self.gaps + i) % chunks);
+            let chunk = next.find(|chunk| self.busy.free_in(*chunk) == CHUNK && self.used_in(*chunk) == 0)?;
+            self.gaps = chunk;
+            // No two of them become one run.
+            let mut one = Vec::new();
+            self.give((chunk * CHUNK, 1), Kind::Moved, &mut one);
+            out.append(&mut one);
+        }
+        Some(out)
+    }
+
     /// Gives what is free in the fuller chunks, and nothing of those that are wholly free. Gives how many of the `n` blocks
     /// are still to be found.
     fn fill_gaps(&mut self, n: u64, out: &mut Vec<Run>) -> u64 {

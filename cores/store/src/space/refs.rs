@@ -159,14 +159,19 @@ pub(crate) fn chunk_of(block: u64) -> (u32, u16) {
     ((block / CHUNK) as u32, (block % CHUNK) as u16)
 }
 
-/// Returns true if the block with this index has more than one reference according to its chunk's value, whose runs
-/// are in order. True, too, if that cannot be understood.
-pub(crate) fn is_shared(value: &[u8], index: u16) -> bool {
+/// Returns how many references the block with this index has beyond the first according to its chunk's value, whose runs are in
+/// order. None if that cannot be understood.
+pub(crate) fn others(value: &[u8], index: u16) -> Option<u32> {
     let (runs, rest) = value.as_chunks::<8>();
-    let run = |at: usize| (u16::from_le_bytes([runs[at][0], runs[at][1]]), u16::from_le_bytes([runs[at][2], runs[at][3]]));
+    if !rest.is_empty() {
+        return None;
+    }
     let behind = runs.partition_point(|run| u16::from_le_bytes([run[0], run[1]]) <= index);
-    let covers = |(start, n): (u16, u16)| index - start < n;
-    !rest.is_empty() || behind.checked_sub(1).map(run).is_some_and(covers)
+    let Some([start_low, start_high, n_low, n_high, others @ ..]) = behind.checked_sub(1).map(|at| runs[at]) else {
+        return Some(0);
+    };
+    let (start, n) = (u16::from_le_bytes([start_low, start_high]), u16::from_le_bytes([n_low, n_high]));
+    Some(if index - start < n { u32::from_le_bytes(others) } else { 0 })
 }
 
 /// Decodes, for each block of a chunk, how many references it has beyond the first.
@@ -209,9 +214,9 @@ mod tests {
         }
         let table = encode_shared(&others).expect("some are shared");
         for (at, n) in others.iter().enumerate() {
-            assert_eq!(is_shared(&table, at as u16), *n > 0, "{at}");
+            assert_eq!(super::others(&table, at as u16), Some(*n), "{at}");
         }
-        assert!(is_shared(&table[..table.len() - 1], 1) && !is_shared(&[], 1));
+        assert_eq!((super::others(&table[..table.len() - 1], 1), super::others(&[], 1)), (None, Some(0)));
     }
 
     fn value(blocks: &[u64]) -> Patch {

@@ -27,6 +27,9 @@ pub(crate) struct Space {
     /// Each page gets its blocks one by one, as if no two free ones were side by side.
     #[cfg(any(test, feature = "sim"))]
     pub(crate) scatter: bool,
+    /// Each block that leaves the journal gets a chunk of its own, while there are such.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) apart: bool,
 }
 
 /// What a checkpoint takes of the space when it freezes a delta.
@@ -65,6 +68,8 @@ impl Default for Space {
             shared_pages: 0,
             #[cfg(any(test, feature = "sim"))]
             scatter: false,
+            #[cfg(any(test, feature = "sim"))]
+            apart: false,
         }
     }
 }
@@ -273,7 +278,11 @@ impl Space {
 
     /// Gives data that leaves the journal its places. The checkpoint remembers them. None if there is no room, which breaks the promise.
     pub(crate) fn take_for_move(&mut self, blocks: u64) -> Option<Vec<Run>> {
-        let runs = self.alloc.take(blocks, Kind::Moved)?;
+        #[cfg(any(test, feature = "sim"))]
+        let apart = if self.apart { self.alloc.take_apart(blocks) } else { None };
+        #[cfg(not(any(test, feature = "sim")))]
+        let apart = None;
+        let runs = apart.or_else(|| self.alloc.take(blocks, Kind::Moved))?;
         self.promised = self.promised.saturating_sub(blocks);
         Some(runs)
     }

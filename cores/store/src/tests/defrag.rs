@@ -8,7 +8,7 @@ use bytes::Bytes;
 use node::{DiskOp, Mono};
 use objectstore::*;
 use std::collections::BTreeSet;
-use types::ObjectId;
+use types::{HObject, ObjectId, SnapId};
 
 const OBJECT: u64 = 1024;
 
@@ -57,7 +57,7 @@ fn an_image_overwritten_at_random_is_brought_together() {
 }
 
 #[test]
-fn what_clones_share_stays() {
+fn what_others_share_stays() {
     let (mut rig, objects, mut x) = an_aged_image(40, 1);
     for n in 0..objects {
         rig.submit(object(1000 + n), ObjectChange::CloneOf(object(n))).expect("room");
@@ -86,6 +86,47 @@ fn what_clones_share_stays() {
     let reads = all_reads(&mut rig, objects);
     assert!(reads < 20 * objects, "nothing is shared any more: {reads} reads, {:?}", rig.store.counters().defrag);
     rig.check();
+}
+
+/// The clone of an object for a snapshot.
+fn clone_of(n: u64, snap: u64) -> ObjectId {
+    let head = object(n);
+    ObjectId { object: HObject { snap: SnapId(snap), ..HObject::clone(&head.object) }.into(), ..head }
+}
+
+#[test]
+fn what_snapshots_share_comes_together_in_all_of_them() {
+    let (mut rig, objects, mut x) = an_aged_image(40, 1);
+    let bytes = |rig: &mut Rig, object: &ObjectId| rig.read(|s, hold| s.read(hold, object, 0, u64::MAX)).to_vec();
+    let mut want = Vec::new();
+    for snap in [3, 4, 7] {
+        for n in 0..objects {
+            rig.submit(clone_of(n, snap), ObjectChange::CloneOf(object(n))).expect("room");
+        }
+        for _ in 0..10 * objects {
+            let (n, at) = (dice(&mut x) % objects, dice(&mut x) % OBJECT);
+            let data = Bytes::from(vec![dice(&mut x) as u8; BLOCK]);
+            rig.submit(object(n), ObjectChange::Write(at * BLOCK as u64, data.into())).expect("room");
+        }
+    }
+    rig.checkpoint();
+    let aged = all_reads(&mut rig, objects);
+    for n in [0, 1, objects - 1] {
+        for object in [object(n), clone_of(n, 3), clone_of(n, 4), clone_of(n, 7)] {
+            want.push((object.clone(), bytes(&mut rig, &object)));
+        }
+    }
+    let used = rig.store.space().data;
+    walk(&mut rig, 40);
+    let defrag = rig.store.counters().defrag;
+    let better = all_reads(&mut rig, objects);
+    assert!(aged > 100 * objects && better < 20 * objects, "{better} reads of {objects} objects, {aged} before; {defrag:?}");
+    assert_eq!((rig.store.space().data, defrag.changed), (used, 0), "nothing is there twice: {defrag:?}");
+    rig.check();
+    rig.reopen();
+    for (object, data) in &want {
+        assert!(bytes(&mut rig, object) == *data, "{object} has other bytes");
+    }
 }
 
 #[test]
@@ -165,11 +206,12 @@ fn overwritten_meanwhile(sabotage: Option<crate::sabotage::Sabotage>) -> bool {
             crate::scattered::Stage::Read(part) if part.moving.len() > 500 && part.read.len() < 400 => part,
             _ => continue,
         };
-        let (range, i, _) = part.moving[7];
+        let spot = part.spots[7];
         let found = rig.store.scattered.at.clone().expect("an object");
-        let at = (u64::from(range) * 16 + u64::from(i)) * BLOCK as u64;
+        let object = &found.members[spot.member].object;
+        let at = (u64::from(spot.range) * 16 + u64::from(spot.i)) * BLOCK as u64;
         let news = Bytes::from(vec![0x77; BLOCK]);
-        rig.submit(found.object.clone(), ObjectChange::Write(at, news.clone().into())).expect("room");
+        rig.submit(object.clone(), ObjectChange::Write(at, news.clone().into())).expect("room");
         let walks = rig.store.counters().defrag.walks;
         while rig.store.counters().defrag.walks == walks {
             rig.round();
@@ -179,7 +221,7 @@ fn overwritten_meanwhile(sabotage: Option<crate::sabotage::Sabotage>) -> bool {
         rig.store.set_defragment(false);
         rig.checkpoint();
         rig.store.drop_caches();
-        return rig.read(|s, hold| s.read(hold, &found.object, at, BLOCK as u64)).to_vec() == news;
+        return rig.read(|s, hold| s.read(hold, object, at, BLOCK as u64)).to_vec() == news;
     }
     panic!("no part of {objects} objects is read: {:?}", rig.store.counters().defrag);
 }

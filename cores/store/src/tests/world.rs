@@ -260,6 +260,12 @@ impl World {
         if self.dice.one_in(5) { id.in_generation(self.dice.below(2)) } else { id }
     }
 
+    /// The head or a clone of the same object.
+    fn another_snapshot(&mut self, object: &ObjectId) -> ObjectId {
+        let snap = [SnapId::HEAD, SnapId(4), SnapId(5), SnapId(6)][self.dice.below(4) as usize];
+        ObjectId { object: HObject { snap, ..HObject::clone(&object.object) }.into(), ..object.clone() }
+    }
+
     /// Another object with the shape of a random one.
     fn named(&mut self, name: String) -> ObjectId {
         let like = self.random_object(0);
@@ -343,6 +349,7 @@ impl World {
             19 => Mutation::of(o, ObjectChange::OmapRemoveRange(a, b)),
             20 => Mutation::of(o, ObjectChange::OmapClear),
             21 if self.dice.one_in(4) => Mutation::of(self.random_object(at), ObjectChange::TakeOver(o)),
+            21 if self.meddles => Mutation::of(self.another_snapshot(&o), ObjectChange::CloneOf(o)),
             21 => Mutation::of(self.random_object(at), ObjectChange::CloneOf(o)),
             22 => MetaChange::Set(a, self.random_bytes(200)).into(),
             _ => [MetaChange::Remove(a.clone()), MetaChange::RemoveRange(a, b)][self.dice.below(2) as usize].clone().into(),
@@ -600,8 +607,10 @@ impl World {
     fn change_what_moves(&mut self) {
         let scattered = &self.store.scattered;
         let (crate::scattered::Stage::Read(part), Some(found)) = (&scattered.stage, &scattered.at) else { return };
-        let (object, (range, i, _)) = (found.object.clone(), part.moving[part.moving.len() / 2]);
-        let offset = (u64::from(range) * crate::block::RANGE + u64::from(i)) * 4096;
+        // Any of those that have it.
+        let spot = part.spots[(self.now / 10_000) as usize % part.spots.len()];
+        let object = found.members[spot.member].object.clone();
+        let offset = (u64::from(spot.range) * crate::block::RANGE + u64::from(spot.i)) * 4096;
         let data = self.random_bytes(4096);
         self.submit(object.hash as usize & 7, vec![Mutation::of(object, ObjectChange::Write(offset, data.into()))]);
     }
