@@ -22,6 +22,18 @@ pub struct Sizes {
     pub ahead: usize,
     /// The same in bodies.
     pub ahead_bodies: usize,
+    /// Objects in one question for what is unfound.
+    pub question: usize,
+    /// Changes that a copy which does not lead lists until it knows that all copies have them.
+    pub listed: usize,
+    /// Heads and clones that a scrub compares at a time.
+    pub chunk: usize,
+    /// Most objects in one answer to a scrub.
+    pub answer_objects: usize,
+    /// Bytes of records and attributes after which an answer to a scrub ends early.
+    pub answer: usize,
+    /// Bytes of data, or of omap, that a scrub reads at a time.
+    pub stride: u64,
 }
 
 impl Sizes {
@@ -35,6 +47,12 @@ impl Sizes {
         scan: 6,
         ahead: 200_000,
         ahead_bodies: 24,
+        question: 3,
+        listed: 12,
+        chunk: 6,
+        answer_objects: 5,
+        answer: 1_000,
+        stride: 5_000,
     };
 }
 
@@ -49,6 +67,12 @@ impl Default for Sizes {
             scan: 512,
             ahead: 32 << 20,
             ahead_bodies: 4096,
+            question: 256,
+            listed: 256,
+            chunk: 64,
+            answer_objects: 256,
+            answer: 1 << 20,
+            stride: 1 << 20,
         }
     }
 }
