@@ -29,7 +29,7 @@ FUZZ_EACH ?= 600
 # Mappings of each map that are compared with crushtool and osdmaptool.
 export NACRE_CRUSH_MAPPINGS ?= 100000
 
-.PHONY: full-disk bit-rot refusals formats memory help build test test-long check-fast lint fmt unit fuzz fuzz-long hostile sim conformance kill-rounds demo deps-build deps-test clean
+.PHONY: full-disk bit-rot refusals formats memory help build test test-long check-fast lint fmt unit fuzz fuzz-long hostile sim mistakes-sim conformance kill-rounds demo deps-build deps-test clean
 .PHONY: seeds instructions instructions-profile instructions-update idle flamegraph
 
 help:          ## this list
@@ -129,6 +129,9 @@ mistakes: deps-test fuse   ## puts mistakes of before back, in a copy of the tre
 sim: deps-build   ## the simulator, SEEDS=200 seeds of each scenario from START=1000, or as many as begin within SIM_SECONDS=60
 	$(CARGO) build --workspace --bin sim
 	$(BUILT)/debug/sim --seeds $(SEEDS) --start $(START) --seconds $(SIM_SECONDS)
+
+mistakes-sim:   ## puts each mistake that the simulator knows in, and says with which seed its scenario finds it: some minutes
+	$(CARGO) run --release -p sim -- --mistakes --seeds 400
 
 # They compare answers of clients with those of a real Ceph. Built for release, so that no target waits for `unit-build`.
 .PHONY: judges

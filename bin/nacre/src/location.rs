@@ -18,6 +18,10 @@ pub(crate) fn check(state: &State, dir: &Path, place: &Location) -> Result<()> {
     if state.location.as_ref() == Some(&place.to_string()) {
         return Ok(());
     }
+    let host = host::name();
+    if place.0.values().any(|bucket| *bucket == host) {
+        bail!("--location {place}: a host named {host} cannot be in a bucket of that name");
+    }
     let allowed = match rescue::crush_map(state, dir) {
         Some(map) => map.check_host_place(place),
         None if state.around.is_some() => map_of_cluster(dir)?.check_host_place(place),

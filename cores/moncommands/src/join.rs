@@ -101,6 +101,9 @@ fn join(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     if let Some(text) = args.opt("location") {
         let place = crush::Location::of_host(text).map_err(refusal)?;
         cx.state.osdmap.crush.check_host_place(&place).map_err(refusal)?;
+        if place.0.values().any(|bucket| bucket == host) {
+            refuse!(EINVAL, "a host named {host} cannot be in a bucket of that name");
+        }
     }
     let secret = |name: &str| {
         let name: Option<EntityName> = name.parse().ok();

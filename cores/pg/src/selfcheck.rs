@@ -106,6 +106,12 @@ pub enum Mistake {
     NeedAll,
     /// A copy that is no member passes for one that has what was written since.
     AgelessSource,
+    /// A copy that does not give what it said it holds is asked for it again at once.
+    SeekAtOnce,
+    /// What a group did is forgotten when it leaves the log.
+    ForgetRecords,
+    /// A copy tells what it holds before that is durable.
+    VolunteerEarly,
     /// Which snapshots are trimmed is written down by the primary alone.
     PurgeAlone,
     /// A copy that knows nothing of the group proves that nothing was served, whatever became of the store that it

@@ -24,6 +24,18 @@ pub struct Sizes {
     pub ahead_bodies: usize,
     /// Bytes of letters in one message to another OSD. A letter that is longer goes in parts of that size.
     pub message: usize,
+    /// Objects in one question for what is unfound.
+    pub question: usize,
+    /// Changes that a copy which does not lead lists until it knows that all copies have them.
+    pub listed: usize,
+    /// Heads and clones that a scrub compares at a time.
+    pub chunk: usize,
+    /// Most objects in one answer to a scrub.
+    pub answer_objects: usize,
+    /// Bytes of records and attributes after which an answer to a scrub ends early.
+    pub answer: usize,
+    /// Bytes of data, or of omap, that a scrub reads at a time.
+    pub stride: u64,
 }
 
 impl Sizes {
@@ -38,6 +50,12 @@ impl Sizes {
         ahead: 200_000,
         ahead_bodies: 24,
         message: 16_000,
+        question: 3,
+        listed: 12,
+        chunk: 6,
+        answer_objects: 5,
+        answer: 1_000,
+        stride: 5_000,
     };
 }
 
@@ -54,6 +72,12 @@ impl Default for Sizes {
             ahead_bodies: 4096,
             // The messenger takes fronts of 16 MiB.
             message: 12 << 20,
+            question: 256,
+            listed: 256,
+            chunk: 64,
+            answer_objects: 256,
+            answer: 1 << 20,
+            stride: 1 << 20,
         }
     }
 }

@@ -25,6 +25,8 @@ pub struct Config {
     /// Bytes of keys and values of an omap that a clone copies at most. A larger omap is shared; a store that does that has the
     /// format version of it from then on.
     pub copied_omap: u64,
+    /// Bytes that large writes may replace before a checkpoint gives their space to the next writes.
+    pub replaced: u64,
     /// True if the data disk is to be told which blocks are free (discard). False for files: what they have is given
     /// back when the file system below runs short.
     pub discard: bool,
@@ -37,6 +39,8 @@ impl Config {
     pub const LEAST_JOURNAL: u64 = 1 << 20;
     /// Default of [`Self::copied_omap`]: what is copied takes milliseconds, and a clone of no more costs no read later.
     pub const COPIED_OMAP: u64 = 1 << 20;
+    /// Default of [`Self::replaced`]: new space costs a second write, and the index pages of so much data are few.
+    pub const REPLACED: u64 = if cfg!(test) { 4 << 20 } else { 256 << 20 };
     /// Default size of the journal, in bytes: three stores on one disk replay theirs in less than two seconds.
     pub const DEFAULT_JOURNAL: u64 = 96 << 20;
 }
@@ -100,6 +104,7 @@ impl Default for Config {
             separate_journal: false,
             write_ahead: 1 << 30,
             copied_omap: Self::COPIED_OMAP,
+            replaced: Self::REPLACED,
             discard: false,
         }
     }

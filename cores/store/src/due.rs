@@ -8,9 +8,6 @@ use std::time::Duration;
 /// little space.
 const RECLAIM: Duration = Duration::from_secs(5);
 const RECLAIM_SHORT: Duration = Duration::from_secs(1);
-/// Blocks that large writes may replace before a checkpoint gives their space to the next writes. New space costs a
-/// second write, and the index pages of so much data are few.
-const REPLACED: u64 = if cfg!(test) { 4 << 20 } else { 256 << 20 } / BLOCK as u64;
 
 /// What happened since the last checkpoint began that makes the next one worth it.
 #[derive(Debug, Default)]
@@ -52,9 +49,9 @@ impl Due {
         self.replaced += replaced;
     }
 
-    /// Returns true if so much was replaced that a checkpoint is worth it.
-    pub(crate) fn much_replaced(&self) -> bool {
-        self.replaced > REPLACED
+    /// Returns true if more bytes were replaced than `most`: a checkpoint is worth it.
+    pub(crate) fn much_replaced(&self, most: u64) -> bool {
+        self.replaced > most / BLOCK as u64
     }
 
     /// Returns when a checkpoint is worth it only because it may free space.

@@ -98,6 +98,8 @@ pub struct Plan {
     pub echo: bool,
     /// Monitors and OSDs keep hardly any changes of maps: who was away goes on with a full one.
     pub few_maps: bool,
+    /// True if groups keep the fewest entries of their logs, and remember the fewest requests: see [`FEW_RECORDS`].
+    pub few_records: bool,
     /// In how large pieces OSDs bring and copy objects.
     pub sizes: Sizes,
     /// One of so many changes on the first OSD needs old data that are damaged; 0: none. [`SILENT`]: no change is hurt, and objects of all
@@ -146,6 +148,7 @@ impl Default for Plan {
             two_networks: false,
             programs: None,
             few_maps: false,
+            few_records: false,
             sizes: Sizes::TINY,
             wounds: 0,
             moved: Rc::default(),
@@ -153,6 +156,11 @@ impl Default for Plan {
         }
     }
 }
+
+/// Entries that the logs of groups keep where they are to be short; 100 leave together.
+const FEW_ENTRIES: u64 = 20;
+/// Requests that groups remember beside them: a page of them, and more than one client has under way.
+const FEW_RECORDS: u64 = 100;
 
 /// A cluster.
 pub struct Cluster {
@@ -198,6 +206,8 @@ pub struct Cluster {
     pub(crate) promises: Rc<RefCell<Promises>>,
     /// The first thing that cannot be, found on a disk.
     pub wrong: Option<String>,
+    /// What the map of an epoch said, when it was looked at last.
+    pub(crate) seen: (u64, crate::downs::Seen),
     /// Stores that were checked after a crash.
     pub checked: u64,
     /// Reads that copies answered which do not lead.
@@ -365,6 +375,7 @@ fn open_store(plan: &Plan, number: usize, boot: &Boot, (meaning, made, lost): &M
         write_ahead: (number as u64 % 2) << 20,
         // Every second store shares nearly all omaps of clones.
         copied_omap: [store::Config::COPIED_OMAP, 100][number % 2],
+        replaced: 1 << 20,
         // Every third store has a disk that is told what is free.
         discard: number % 3 == 1,
     };
@@ -502,6 +513,7 @@ impl Cluster {
             bad,
             promises,
             wrong,
+            seen: Default::default(),
             checked,
             asides: 0,
         }
@@ -604,8 +616,14 @@ impl Cluster {
         self.command_ok(&set.to_string())?;
         self.command_ok(r#"{"prefix":"config set","who":"mon","name":"mon_osd_min_up_ratio","value":"0"}"#)?;
         // Who was away for some time finds that the log does not reach back that far.
-        let entries = self.rng.pick(&[20, 80, 3000]).to_string();
-        self.configure("osd", "osd_max_pg_log_entries", &entries);
+        let entries = *self.rng.pick(&[20, 80, 3000]);
+        let entries = if self.plan.few_records { FEW_ENTRIES } else { entries };
+        self.configure("osd", "osd_max_pg_log_entries", &entries.to_string());
+        // What is older than all that a group remembers is done again. So groups remember few requests only where nobody else can write
+        // while a client waits for an answer.
+        if self.plan.few_records || self.plan.clients == 1 && self.plan.emptiers == 0 {
+            self.configure("osd", "osd_pg_log_dups_tracked", &FEW_RECORDS.to_string());
+        }
         // Faults come faster here than operators would bear.
         self.command_ok(r#"{"prefix":"config set","who":"osd","name":"osd_max_markdown_count","value":"100000"}"#)?;
         self.command_ok(r#"{"prefix":"config set","who":"mon","name":"mon_osd_adjust_heartbeat_grace","value":"false"}"#)?;

@@ -29,7 +29,7 @@ const BACK: Duration = Duration::from_secs(15);
 const CALM: Duration = Duration::from_secs(5);
 
 /// What the map says of each OSD: whether it is up, and since when.
-type Seen = BTreeMap<usize, (bool, u64)>;
+pub(crate) type Seen = BTreeMap<usize, (bool, u64)>;
 
 /// What is looked at of `ceph osd dump`.
 #[derive(Deserialize)]
@@ -52,10 +52,17 @@ struct Watch {
 }
 
 impl Cluster {
+    /// What the map says. The monitors are asked only when they have a new one.
     fn seen(&mut self) -> Result<Seen, String> {
+        let epoch = self.pulses.get(&self.mon).map_or(0, |pulse| pulse.all().epoch);
+        if epoch > 0 && self.seen.0 == epoch {
+            return Ok(self.seen.1.clone());
+        }
         let dump = self.command_ok(r#"{"prefix":"osd dump","format":"json"}"#)?;
         let dump: Dump = serde_json::from_slice(&dump).map_err(|e| format!("osd dump is not as it must be: {e}"))?;
-        Ok(dump.osds.into_iter().map(|row| (row.osd, (row.up == 1, row.up_from))).collect())
+        let seen: Seen = dump.osds.into_iter().map(|row| (row.osd, (row.up == 1, row.up_from))).collect();
+        self.seen = (epoch, seen.clone());
+        Ok(seen)
     }
 
     /// Until one that is silent is down.

@@ -2,6 +2,7 @@
 
 use crate::cluster::Cluster;
 use crate::disk::Disk;
+use crate::vitals::Talk;
 use crate::world::{Crash, HostId, World};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -126,6 +127,8 @@ pub enum Fault {
     NoRoom,
     /// A group is merged while a client waits for answers that are lost.
     DeafMerge,
+    /// What OSDs answer a client is lost for a while. Then it asks again.
+    Deaf,
     /// A group is merged while an OSD that has old copies of it is away.
     AbsentMerge,
     /// An OSD gets no processor for a while.
@@ -213,6 +216,8 @@ pub struct Nemesis {
     next: Duration,
     /// Objects that rotted once.
     pub(crate) rotten: BTreeSet<ObjectId>,
+    /// What OSDs wrote to each other until the last look.
+    talk: Talk,
     /// What it did.
     pub count: u64,
 }
@@ -220,7 +225,7 @@ pub struct Nemesis {
 impl Nemesis {
     /// Of these faults (repeat one to make it likelier), each after at most `pause`.
     pub fn new(faults: Vec<Fault>, pause: Duration) -> Self {
-        Self { faults, pause, later: Vec::new(), next: Duration::ZERO, rotten: BTreeSet::new(), count: 0 }
+        Self { faults, pause, later: Vec::new(), next: Duration::ZERO, rotten: BTreeSet::new(), talk: Talk::default(), count: 0 }
     }
 
     /// Lets the world run until the clients are done, and makes things go wrong meanwhile. Gives up after `limit`: what then
@@ -232,6 +237,7 @@ impl Nemesis {
             let due = self.later.iter().map(|(at, _)| *at).min().unwrap_or(end).min(self.next).min(end);
             let step = due.min(cluster.world.now() + Duration::from_millis(50));
             cluster.world.run_until(step);
+            cluster.judge_talk(&mut self.talk);
             cluster.decree(false);
             cluster.replaces_monitor();
             self.end_what_is_due(cluster);
@@ -320,6 +326,7 @@ impl Nemesis {
             Fault::DiskFilled => self.disk_filled(cluster, osd),
             Fault::Flood => self.flood(cluster),
             Fault::DeafMerge => self.deaf_merge(cluster),
+            Fault::Deaf => self.deaf(cluster),
             Fault::AbsentMerge => self.absent_merge(cluster, osd),
             Fault::OsdAtWrite => Self::arm(cluster, osd),
             Fault::MonAtWrite => Self::arm(cluster, mon),

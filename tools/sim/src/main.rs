@@ -20,6 +20,7 @@ Runs a simulated cluster through faults that a seed decides, and judges what its
     sim --seed N [--scenario NAME] [--trace]            replay one seed, with every event printed
         --ref-store, --ref-mon                          with the trusted stand-ins for store or monitor
     sim --mistake NAME --scenario NAME [--seeds N]      put a mistake in, and say with which seed it is found first
+    sim --mistakes [--seeds N]                          the same for all mistakes, each in the scenario that finds it
     sim --list                                          the scenarios";
 
 struct Args {
@@ -30,11 +31,14 @@ struct Args {
     limit: Option<Duration>,
     options: Options,
     list: bool,
+    /// All mistakes are put in, one after the other.
+    mistakes: bool,
 }
 
 fn parse() -> Result<Args, String> {
     let scenarios = scenario::ALL.iter().collect();
-    let mut args = Args { scenarios, start: 0, seeds: 100, limit: None, options: Options::default(), list: false };
+    let mut args =
+        Args { scenarios, start: 0, seeds: 100, limit: None, options: Options::default(), list: false, mistakes: false };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or(format!("{word} needs a value"));
@@ -51,10 +55,10 @@ fn parse() -> Result<Args, String> {
                 let name = value()?;
                 let known = || format!("no such mistake: {name}; there are {}", Misdeed::names().join(", "));
                 let misdeed = Misdeed::by_name(&name).ok_or_else(known)?;
-                args.options.misdeed = Some(misdeed);
-                args.options.mistake = if let Misdeed::Monitors(mistake) = misdeed { Some(mistake) } else { None };
+                (args.options.misdeed, args.options.mistake) = put_in(misdeed);
             }
             "--list" => args.list = true,
+            "--mistakes" => args.mistakes = true,
             "--scenario" => {
                 let name = value()?;
                 if name != "all" {
@@ -88,6 +92,44 @@ fn tell(scenario: &Scenario, seed: u64, failure: &Failure) {
     println!("replay: cargo run -p sim -- --seed {seed} --scenario {} --trace\n", scenario.name);
 }
 
+/// Returns the options that put a mistake in.
+fn put_in(misdeed: Misdeed) -> (Option<Misdeed>, Option<mon::Mistake>) {
+    (Some(misdeed), if let Misdeed::Monitors(mistake) = misdeed { Some(mistake) } else { None })
+}
+
+/// Puts each mistake into the scenario that finds it first, and says with which seed that is, as rows of a table.
+fn look_for_all_mistakes(args: &Args) -> ExitCode {
+    let mut missed = Vec::new();
+    println!("| mistake | scenario | seed | seeds tried | what is found |\n|---|---|---|---|---|");
+    for misdeed in Misdeed::all() {
+        let (name, from) = misdeed.found_by();
+        let (misdeed, mistake) = put_in(*misdeed);
+        let options = Options { misdeed, mistake, ..args.options.clone() };
+        let called = misdeed.map(Misdeed::name).unwrap_or_default();
+        let Some(scenario) = scenario::by_name(name) else {
+            eprintln!("{called}: no such scenario: {name}");
+            return ExitCode::from(2);
+        };
+        let found = (from..from + args.seeds).find_map(|seed| Some((seed, one(scenario, seed, &options).err()?)));
+        match found {
+            Some((seed, failure)) => {
+                let what: String = failure.what.lines().next().unwrap_or_default().chars().take(90).collect();
+                println!("| `{called}` | `{name}` | {seed} | {} | {} |", seed - from + 1, what.replace('|', "/"));
+            }
+            None => {
+                println!("| `{called}` | `{name}` | **none** | {} | |", args.seeds);
+                missed.push(called);
+            }
+        }
+    }
+    if missed.is_empty() {
+        println!("{} mistakes, all found", Misdeed::all().len());
+        return ExitCode::SUCCESS;
+    }
+    println!("not found: {}", missed.join(", "));
+    ExitCode::FAILURE
+}
+
 /// Runs seeds until one finds the mistake that is put in.
 fn look_for_mistake(args: &Args) -> ExitCode {
     let name = args.options.misdeed.map(Misdeed::name).unwrap_or_default();
@@ -116,6 +158,9 @@ fn main() -> ExitCode {
             println!("{:<12} {}", scenario.name, scenario.about);
         }
         return ExitCode::SUCCESS;
+    }
+    if args.mistakes {
+        return look_for_all_mistakes(&args);
     }
     if args.options.misdeed.is_some() {
         return look_for_mistake(&args);

@@ -81,7 +81,7 @@ pub enum Misdeed {
     HiddenImpairment,
 }
 
-/// All of them, but for those of the monitors' log alone.
+/// All of them.
 const ALL: &[Misdeed] = &[
     Misdeed::EarlyCommit,
     Misdeed::SplitTransaction,
@@ -108,6 +108,8 @@ const ALL: &[Misdeed] = &[
     Misdeed::Copies(osd::Mistake::ForgetMissing),
     Misdeed::Copies(osd::Mistake::ReadWithoutLease),
     Misdeed::Copies(osd::Mistake::IgnoreRests),
+    Misdeed::Copies(osd::Mistake::ReadUnsettled),
+    Misdeed::Copies(osd::Mistake::ReadAsideWithoutLease),
     Misdeed::Copies(osd::Mistake::FirstLook),
     Misdeed::Copies(osd::Mistake::TrustPrimary),
     Misdeed::Copies(osd::Mistake::IgnoreLevel),
@@ -124,6 +126,9 @@ const ALL: &[Misdeed] = &[
     Misdeed::Copies(osd::Mistake::IgnoreGaps),
     Misdeed::Copies(osd::Mistake::LeapGaps),
     Misdeed::Copies(osd::Mistake::AgelessSource),
+    Misdeed::Copies(osd::Mistake::SeekAtOnce),
+    Misdeed::Copies(osd::Mistake::ForgetRecords),
+    Misdeed::Copies(osd::Mistake::VolunteerEarly),
     Misdeed::Copies(osd::Mistake::NeedAll),
     Misdeed::Copies(osd::Mistake::PurgeAlone),
     Misdeed::Copies(osd::Mistake::WatchInVain),
@@ -167,6 +172,77 @@ impl Misdeed {
     /// One by its name.
     pub fn by_name(name: &str) -> Option<Misdeed> {
         ALL.iter().copied().find(|misdeed| misdeed.name() == name)
+    }
+
+    /// Returns the scenario that finds it first, and from which seed on it is looked for: what is rare is looked for from near where it is.
+    pub fn found_by(self) -> (&'static str, u64) {
+        use osd::Mistake as Copies;
+        let scenario = match self {
+            Misdeed::EarlyCommit | Misdeed::SplitTransaction => "torn",
+            Misdeed::UncheckedRead | Misdeed::LostHolder | Misdeed::LostOperation => "calm",
+            Misdeed::SilentDrop => "full",
+            Misdeed::LostFetch | Misdeed::MuteBeats => "peers",
+            Misdeed::Careless | Misdeed::Gullible => "downs",
+            Misdeed::PastDeadline
+            | Misdeed::BootAgain
+            | Misdeed::AskAgain
+            | Misdeed::HuntAtOnce
+            | Misdeed::Hoard
+            | Misdeed::Chatter => "idle",
+            Misdeed::DoneTwice => "quorum",
+            Misdeed::HastyRaise => return ("upgrade", 10),
+            Misdeed::ReadToTheEnd => "farewells",
+            Misdeed::ForgetPromises => "amnesias",
+            Misdeed::SleepUncounted => "sleepers",
+            Misdeed::ForgottenFlush | Misdeed::Restless => "store-flush",
+            Misdeed::FlushesOther => "store-journal",
+            Misdeed::TrimsBeyond => "store-discard",
+            Misdeed::HiddenImpairment => "copies-index",
+            Misdeed::Monitors(mistake) => match mistake {
+                mon::Mistake::EarlyVote => return ("voters", 130),
+                mon::Mistake::OldTermCounts => return ("voters", 40),
+                mon::Mistake::LonelyRead => return ("voters", 100),
+                mon::Mistake::TailKept | mon::Mistake::EarlyAcknowledgement | mon::Mistake::Forgetful => "voters",
+                mon::Mistake::Impatient => "idle",
+            },
+            Misdeed::Copies(mistake) => match mistake {
+                Copies::AckEarly
+                | Copies::ForgetMissing
+                | Copies::ForgetRanges
+                | Copies::ActivateEarly
+                | Copies::CollectAlone
+                | Copies::RepeatEarly
+                | Copies::VolunteerEarly => "copies-dense",
+                Copies::PromiseEarly | Copies::OtherInterval | Copies::NoUpThru => "copies-traps",
+                Copies::ForgetIntervals => "copies-turns",
+                Copies::IgnoreDamage => "copies-rot",
+                Copies::ReadWithoutLease | Copies::IgnoreRests => "islands",
+                Copies::ReadUnsettled | Copies::ReadAsideWithoutLease => "asides",
+                Copies::FirstLook | Copies::TrustPrimary => "copies-scrub",
+                Copies::IgnoreLevel => "upgrade",
+                Copies::ForgetSourceSnaps => "merges",
+                Copies::ForgetSourceDups | Copies::TakeAnySource => "merges-traps",
+                Copies::GoHomeTwice | Copies::WatchInVain => "idle",
+                Copies::TakePartEarly => "blackouts",
+                Copies::KeepGone | Copies::NeedAll => "strays",
+                Copies::PullEarly => "rot-beside",
+                Copies::IgnoreGaps => "gaps",
+                Copies::LeapGaps => "gaps-moved",
+                Copies::AgelessSource | Copies::SeekAtOnce => "rot-everywhere",
+                Copies::ForgetRecords => "few-records",
+                Copies::PurgeAlone => "late-snaps",
+                Copies::TrustEmpty | Copies::BornAgain => "disks-lost",
+                Copies::CountReplaced => "disks-filled",
+                Copies::ServeBeforeUp => "deaths",
+                Copies::NeverHoldBack => "floods",
+            },
+        };
+        (scenario, 0)
+    }
+
+    /// All of them.
+    pub fn all() -> &'static [Misdeed] {
+        ALL
     }
 
     /// The names of all.

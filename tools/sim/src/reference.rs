@@ -9,7 +9,7 @@ use objectstore::{
     Ticket, Transaction, Unfit, Unread, View, Wish,
 };
 use osd::{Backend, Readiness};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use types::{EVersion, HObject, ObjectId, Rope, ShardId, SpgId};
@@ -135,6 +135,8 @@ pub struct RefStore {
     committed: usize,
     next_token: u64,
     life: u64,
+    /// What it holds, until that changes: OSDs ask in each turn.
+    space: Cell<Option<Space>>,
 }
 
 impl RefStore {
@@ -143,6 +145,7 @@ impl RefStore {
         Self {
             memory: MemStore::new(),
             meaning,
+            space: Cell::new(None),
             phase: Phase::Opening(0),
             begun: false,
             waiting: Vec::new(),
@@ -176,6 +179,7 @@ impl RefStore {
         meaning.blocks.truncate(n);
         meaning.durable = n;
         for (i, (_, transaction)) in meaning.blocks.iter().enumerate() {
+            self.space.set(None);
             let taken = self.memory.submit(transaction.clone(), Ticket(i as u64));
             assert!(taken.is_ok(), "a memory store that is not full takes everything");
         }
@@ -338,6 +342,7 @@ impl ObjectStore for RefStore {
         meaning.blocks.push((self.life << 32 | number as u64, transaction.clone()));
         drop(meaning);
         self.waiting.push(number);
+        self.space.set(None);
         self.memory.submit(transaction, ticket)
     }
     fn congested(&self) -> bool {
@@ -347,7 +352,9 @@ impl ObjectStore for RefStore {
         self.memory.poll_event()
     }
     fn space(&self) -> Space {
-        Space { total: 1 << 30, available: 1 << 29, ..self.memory.space() }
+        let space = self.space.get().unwrap_or_else(|| Space { total: 1 << 30, available: 1 << 29, ..self.memory.space() });
+        self.space.set(Some(space));
+        space
     }
 }
 

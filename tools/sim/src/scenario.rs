@@ -201,6 +201,14 @@ fn copies_dense(rng: &mut Rng) -> Plan {
     Plan { pg_num: 1, store: StoreKind::Reference, separate_journal: false, clients: 2, habits, ..plan }
 }
 
+/// One client with more under way than the groups' logs keep, and groups that remember few requests beside them.
+fn few_records(rng: &mut Rng) -> Plan {
+    let plan = copies_dense(rng);
+    let habits =
+        Habits { pause: Duration::from_millis(5), depth: 60, budget: 500, asides: 0, sources: 0, largest: 500, ..plan.habits };
+    Plan { clients: 1, few_records: true, habits, ..plan }
+}
+
 /// As many OSDs as copies, each of which may serve alone.
 fn copies_in_turn(rng: &mut Rng) -> Plan {
     let plan = copies_dense(rng);
@@ -571,6 +579,15 @@ pub const ALL: &[Scenario] = &[
         about: "an OSD loses its disk, the only one that has all begins to fill the new one and dies: the others wait for it",
         pause: Duration::from_millis(2_500),
         kind: Kind::Replaced(copies_refilled, &[&[Fault::DiskFilled]]),
+    },
+    Scenario {
+        name: "few-records",
+        about: "a client hears no answers for a while, with more under way than the log keeps: what is remembered of requests is enough",
+        pause: SECOND,
+        kind: Kind::Copies(
+            few_records,
+            &[&[Fault::Deaf, Fault::Deaf, Fault::Deaf, Fault::OsdKill, Fault::PeerBreak, Fault::OsdFreeze]],
+        ),
     },
     Scenario {
         name: "gaps",

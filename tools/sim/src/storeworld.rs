@@ -278,6 +278,8 @@ impl StoreNode {
             separate_journal: plan.separate_journal,
             write_ahead: plan.journal / 4,
             copied_omap: [0, 400, Config::COPIED_OMAP][usize::from(boot.seed[8] % 3)],
+            // Half of the stores give back what was replaced early.
+            replaced: [64 << 10, Config::REPLACED][usize::from(boot.seed[10] % 2)],
             discard: plan.discard,
             ..Config::default()
         };

@@ -423,6 +423,17 @@ impl Nemesis {
         cluster.tell(&size("3"));
     }
 
+    /// What OSDs answer a client is lost for a while. Then it asks all of that again.
+    pub(crate) fn deaf(&mut self, cluster: &mut Cluster) {
+        let clients: Vec<HostId> = cluster.clients.iter().map(|(host, _)| *host).collect();
+        let client = *cluster.rng.pick(&clients);
+        let osds = cluster.osds.clone();
+        osds.iter().for_each(|osd| cluster.world.net.cut(*osd, client));
+        self.run(cluster, 200, 1_500);
+        cluster.world.break_all(client, &osds);
+        cluster.world.heal();
+    }
+
     /// What OSDs answer a client is lost, from before a group is merged until after it. Then the client asks again.
     pub(crate) fn deaf_merge(&mut self, cluster: &mut Cluster) {
         if cluster.plan.pg_num < 2 {

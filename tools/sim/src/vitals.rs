@@ -167,6 +167,17 @@ const ENTRIES: u64 = 60;
 const BOOTS: u64 = 8;
 /// Letters of one OSD. Groups say again what nobody answers, each a few times a minute.
 const LETTERS: u64 = 100;
+/// Letters of one OSD in a second while clients ask for much and things go wrong, over [`LISTEN`] or longer.
+const LIVELY: u64 = 6_000;
+/// Over so long letters are counted.
+const LISTEN: Duration = Duration::from_secs(1);
+
+/// What OSDs wrote to each other until a moment.
+#[derive(Default)]
+pub struct Talk {
+    at: Duration,
+    letters: BTreeMap<HostId, u64>,
+}
 
 impl Cluster {
     /// Looks at all machines.
@@ -188,6 +199,27 @@ impl Cluster {
             println!("at rest ({what}):\n{}", self.describe_since(&before));
         }
         self.judge_between(&before, &after).map_err(|why| format!("at rest ({what}): {why}"))
+    }
+
+    /// Judges how much OSDs wrote to each other since the last look, if that is [`LISTEN`] ago: who asks again at once for what it was just
+    /// refused writes ten times as much.
+    pub(crate) fn judge_talk(&mut self, before: &mut Talk) {
+        let now = self.world.now();
+        let passed = now.saturating_sub(before.at);
+        if passed < LISTEN {
+            return;
+        }
+        let letters: BTreeMap<HostId, u64> =
+            self.osds.iter().filter_map(|osd| Some((*osd, self.pulses.get(osd)?.all().letters))).collect();
+        let last = std::mem::replace(before, Talk { at: now, letters });
+        let most = LIVELY * passed.as_millis() as u64 / 1_000;
+        for (osd, count) in &before.letters {
+            let count = count.saturating_sub(last.letters.get(osd).copied().unwrap_or(0));
+            if count > most {
+                let name = self.world.name(*osd);
+                self.wrong.get_or_insert(format!("{name}: {count} letters to other copies in {passed:?}, at most {most}"));
+            }
+        }
     }
 
     fn bounds(&self) -> Bounds {

@@ -622,6 +622,27 @@ fn who_skipped_maps_waits_for_those_who_may_have_served_in_them() {
 }
 
 #[test]
+fn what_a_copy_does_not_give_is_not_asked_for_again_at_once() {
+    let scenario = by_name("rot-everywhere").expect("a scenario");
+    for seed in [1, 2] {
+        let report = run(scenario, seed, &Options::default()).unwrap_or_else(|failure| panic!("seed {seed}: {}", failure.what));
+        // They have 35,000. Who asks again at once makes more than 200,000.
+        assert!(report.events < 100_000, "seed {seed}: {} events", report.events);
+    }
+}
+
+#[test]
+fn few_records_are_enough_for_what_one_client_has_under_way() {
+    assert!(runs("few-records", 0..3).faults > 3);
+}
+
+#[test]
+#[should_panic(expected = "before that is durable")]
+fn what_a_copy_tells_unasked_before_it_is_durable_is_found() {
+    found("copies-dense", &Options { misdeed: Some(Misdeed::Copies(osd::Mistake::VolunteerEarly)), ..Options::default() });
+}
+
+#[test]
 fn an_object_that_rots_everywhere_is_not_replaced_by_an_older_one() {
     assert!(runs("rot-everywhere", 0..6).faults > 6);
     let options = Options { misdeed: Some(Misdeed::Copies(osd::Mistake::AgelessSource)), ..Options::default() };

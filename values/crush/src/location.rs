@@ -98,12 +98,16 @@ impl Map {
         Ok(())
     }
 
-    /// Refuses places that are not buckets of the named types, or lie below the item itself.
+    /// Refuses places that are not buckets of the named types, that name one bucket twice, or that lie below the item itself.
     fn check_place(&self, item: i32, place: &Location) -> Result<()> {
         for (kind, name) in &place.0 {
             let number = self.type_id(kind).ok_or_else(|| Error::NotFound(format!("bucket type '{kind}'")))?;
             let Some(id) = self.id_of(name) else {
                 check_name(name)?;
+                // The first of two buckets of one name would be made, and then be put into itself.
+                if place.0.iter().any(|(other, same)| other != kind && same == name) {
+                    return Err(Error::Invalid(format!("a place names '{name}' twice, and a bucket has one type")));
+                }
                 continue;
             };
             if self.kind_of(id) != Some(number) || id >= 0 {
@@ -310,6 +314,27 @@ mod tests {
         for text in ["rack=r1,datacenter=d2", "rack=r1,row=a", "rack=r1,root=other"] {
             assert!(check(&map, text).unwrap_err().contains("'r1' exists and is not below"), "{text}");
         }
+    }
+
+    #[test]
+    fn a_place_that_names_a_bucket_twice_is_refused_and_makes_no_cycle() {
+        let mut map = Map::new();
+        let parse = |text: &str| Location::parse(text.split(' ')).unwrap();
+        map.create_or_move_item(0, ONE, "osd.0", &parse("root=default host=h")).unwrap();
+        let host = map.id_of("h").unwrap();
+        for text in ["root=tie host=tie", "rack=tie datacenter=tie root=default"] {
+            let place = parse(text);
+            let errors = [
+                map.create_or_move_item(0, ONE, "osd.0", &place).unwrap_err(),
+                map.insert_item(1, ONE, "osd.1", &place).unwrap_err(),
+                map.move_bucket(host, &place).unwrap_err(),
+                map.link_bucket(host, &place).unwrap_err(),
+            ];
+            assert!(errors.iter().all(|why| matches!(why, Error::Invalid(_))), "{text}: {errors:?}");
+            assert!(crate::tree::is_shallow(&map) && map.id_of("tie").is_none());
+        }
+        assert!(map.update_item(0, ONE, "osd.0", &parse("root=tie host=tie")).is_err());
+        assert!(crate::tree::is_shallow(&map));
     }
 
     #[test]

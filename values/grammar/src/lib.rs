@@ -280,9 +280,13 @@ impl Param {
             Arg::Float(x) => Ok(x.to_string()),
             other => Err(self.wrong(format!("{other:?} cannot be in a list"))),
         };
+        // Ceph takes a list for nothing else, and one of texts has texts only. (A list of OSDs has numbers there; we take `osd.3`, too.)
+        let numbers = matches!(self.kind, Kind::Int | Kind::Float | Kind::OsdName);
         match value {
-            Value::Array(items) => Ok(Arg::List(items.iter().map(one).collect::<Result<_, _>>()?)),
-            single => Ok(Arg::List(vec![one(single)?])),
+            Value::Array(items) if numbers || items.iter().all(Value::is_string) => {
+                Ok(Arg::List(items.iter().map(one).collect::<Result<_, _>>()?))
+            }
+            _ => Err(Wrong(format!("bad or missing field '{}'", self.name))),
         }
     }
 
@@ -487,7 +491,8 @@ mod tests {
 
     #[test]
     fn arguments_are_checked_by_the_signature() {
-        let args = check(CREATE, json!({"prefix": "pool make", "pool": "p", "n": "7", "ids": "x-1", "sure": "--sure"})).unwrap();
+        let args =
+            check(CREATE, json!({"prefix": "pool make", "pool": "p", "n": "7", "ids": ["x-1"], "sure": "--sure"})).unwrap();
         assert_eq!((args.str("pool"), args.int("n"), args.list("ids").len(), args.flag("sure")), ("p", Some(7), 1, true));
         assert_eq!(check(CREATE, json!({})).unwrap_err(), "'pool make' needs the argument 'pool'");
         assert_eq!(check(CREATE, json!({"pool": "p", "n": 10})).unwrap_err(), "argument 'n': 10 is outside of 0...9");
@@ -499,6 +504,20 @@ mod tests {
         let args = check(CREATE, json!({"pool": "p", "what": 1, "mode": ""})).unwrap();
         assert_eq!((args.str("pool"), args.opt("mode")), ("p", None));
         assert!(check(CREATE, json!({"pool": {"a": 1}})).is_err());
+    }
+
+    /// As recorded from ceph-mon and ceph-mgr 16.2.15.
+    #[test]
+    fn a_list_is_given_as_a_list() {
+        let ids = |ids: Value| check("osd out <ids:String n=N req=false>", json!({ "ids": ids }));
+        for wrong in [json!("0"), json!(0), json!([0]), json!(["0", 1]), json!([true]), json!({})] {
+            assert_eq!(ids(wrong.clone()).unwrap_err(), "bad or missing field 'ids'", "{wrong}");
+        }
+        assert_eq!(ids(json!(["0", "osd.1"])).unwrap().list("ids"), ["0", "osd.1"]);
+        assert!(ids(json!([])).unwrap().list("ids").is_empty());
+        let osds = |id: Value| check("osd pg-temp <pgid:Pgid> <id:OsdName n=N>", json!({ "pgid": "1.0", "id": id }));
+        assert_eq!(osds(json!([3])).unwrap().list("id"), ["3"]);
+        assert_eq!(osds(json!("3")).unwrap_err(), "bad or missing field 'id'");
     }
 
     #[test]

@@ -294,6 +294,8 @@ impl Core {
 
     /// Tells another copy what this one holds, and what it promised to members of earlier intervals.
     pub(crate) fn tell_info(&self, ctx: &mut Ctx<'_>, to: CopyId) {
+        #[cfg(feature = "sim")]
+        assert!(self.is_drained(), "a copy tells what it holds before that is durable");
         let rests = self.rests(ctx);
         self.tell(ctx, to, &Letter::Info(Box::new(PeerInfo { rests, ..self.peer_info() })));
     }

@@ -23,6 +23,12 @@ impl Pg {
                     primary.members.sources.values_mut().for_each(|source| source.head = newest);
                 }
             }
+            Mistake::ForgetRecords => self.core.log.forget_below(u64::MAX),
+            Mistake::SeekAtOnce => {
+                if let Some((primary, _)) = self.leading_mut() {
+                    primary.search.forgive_all();
+                }
+            }
             Mistake::AckEarly
             | Mistake::GoHomeTwice
             | Mistake::WatchInVain
@@ -54,6 +60,7 @@ impl Pg {
             | Mistake::CountReplaced
             | Mistake::ServeBeforeUp
             | Mistake::NeverHoldBack
+            | Mistake::VolunteerEarly
             | Mistake::PurgeAlone => {}
         }
     }

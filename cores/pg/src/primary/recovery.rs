@@ -243,6 +243,7 @@ impl Primary {
             everybody.into_iter().for_each(|copy| self.recovery_resend(core, ctx, copy));
         }
         self.retry_unreadable(core, ctx);
+        self.search.ask_again(ctx.now.mono);
         self.retry_unfound(core, ctx);
         self.look_for_lost(core, ctx);
         self.step_reserve(core, ctx);
@@ -571,6 +572,9 @@ impl Primary {
                 self.take_piece(core, ctx, &object, &at, *piece)
             }
             _ => {
+                if self.members.is_find(from, &object) {
+                    self.search.not_given(ctx.now.mono, from, &object);
+                }
                 self.members.does_not_have(from, &object);
                 Ok(None)
             }
@@ -627,6 +631,8 @@ impl Primary {
         // Who gives it up need not wait for it.
         let (ends, waiting): (VecDeque<Work>, VecDeque<Work>) =
             waiting.into_iter().partition(|work| matches!(work, Work::Lose(_)));
+        // Recovery brings it anew once somebody has it. What would bring it would else become more each time that nobody gives it.
+        let waiting = waiting.into_iter().filter(|work| !matches!(work, Work::Bring(bring) if bring.filled.is_none()));
         self.recovery.unfound.entry(key).or_default().extend(waiting);
         if self.lanes.get(head).is_some_and(|lane| lane.last.is_none() && lane.held.is_none()) {
             self.lanes.remove(head);

@@ -15,6 +15,9 @@
 //! everybody who is up and may hold it has answered. What a copy gives is taken only if its record names the version that was
 //! wanted. Nothing is given up that somebody who is down may have: such OSDs must come back, or be marked lost.
 //!
+//! *A copy that does not give* what it said it holds, because its data are damaged, is not asked for that object again before [`RETRY`] is
+//! over. Else each answer would lead to the next question.
+//!
 //! *Order of writes.* The removal of what is given up, or its older version, its log entry and the end of its mark as missing are one
 //! transaction at each copy. Where an older version counts again, only the primary has it at first: all others mark the object as
 //! missing with that entry, and it is brought to them. A crash before that leaves the object unfound, or given up, never half.
@@ -38,13 +41,14 @@ use crate::object::removal;
 use crate::primary::Primary;
 use crate::primary::lanes::{Job, Work};
 use crate::stats::Stats;
-use node::Level;
+use node::{Level, Mono};
 use objectstore::{ObjectChange, ObjectChanges, Refused, Unread};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 use types::{CopyId, EVersion, Feature, HObject, SnapId, UTime};
 
-/// Objects in one question.
-const QUESTION: usize = 256;
+/// After this, a copy that did not give what it said it holds is asked again: its disk may have failed once only.
+const RETRY: Duration = Duration::from_secs(30);
 
 /// What one copy said.
 #[derive(Default)]
@@ -53,12 +57,20 @@ struct Heard {
     asked: BTreeMap<HObject, EVersion>,
     /// Of each object that it was asked for: the version that it holds, zero for none.
     told: BTreeMap<HObject, EVersion>,
+    /// Those of `told` that it said it holds, and did not give.
+    withheld: BTreeSet<HObject>,
 }
 
 impl Heard {
     /// Returns true while a question is not answered.
     fn is_open(&self) -> bool {
         !self.asked.is_empty()
+    }
+
+    /// Forgets what it did not give: it is asked for that again.
+    fn forgive(&mut self) {
+        let withheld = std::mem::take(&mut self.withheld);
+        self.told.retain(|object, _| !withheld.contains(object));
     }
 }
 
@@ -70,6 +82,8 @@ pub(crate) struct Search {
     unfound: BTreeMap<HObject, EVersion>,
     /// Somebody has not answered.
     open: bool,
+    /// Time when those who did not give what they hold are asked again.
+    again: Option<Mono>,
 }
 
 impl Search {
@@ -81,6 +95,27 @@ impl Search {
     /// Returns true if somebody is asked who has not answered.
     pub(crate) fn is_open(&self) -> bool {
         self.open
+    }
+
+    /// Notes that a copy did not give an object that it said it holds.
+    pub(crate) fn not_given(&mut self, now: Mono, from: OsdId, object: &HObject) {
+        if let Some(heard) = self.heard.get_mut(&from) {
+            heard.withheld.insert(object.clone());
+            self.again.get_or_insert(now.plus(RETRY));
+        }
+    }
+
+    /// Lets those be asked again who did not give what they hold, once it is time.
+    pub(crate) fn ask_again(&mut self, now: Mono) {
+        if self.again.take_if(|again| *again <= now).is_some() {
+            self.heard.values_mut().for_each(Heard::forgive);
+        }
+    }
+
+    /// Does so at once.
+    #[cfg(feature = "sim")]
+    pub(crate) fn forgive_all(&mut self) {
+        self.heard.values_mut().for_each(Heard::forgive);
     }
 }
 
@@ -126,10 +161,12 @@ impl Primary {
         let mut questions = Vec::new();
         for copy in &askable {
             let heard = search.heard.entry(*copy).or_default();
-            // What was brought, and is lost once more, is asked for anew.
-            heard.told.retain(|object, _| lost.contains_key(object));
+            // What was brought, and is lost once more, is asked for anew; not what it did not give.
+            let Heard { told, withheld, .. } = heard;
+            withheld.retain(|object| core.missing.contains_key(object));
+            told.retain(|object, _| lost.contains_key(object) || withheld.contains(object));
             if !heard.is_open() {
-                let fresh = lost.iter().filter(|(object, _)| !heard.told.contains_key(*object)).take(QUESTION);
+                let fresh = lost.iter().filter(|(object, _)| !heard.told.contains_key(*object)).take(ctx.config.sizes.question);
                 let fresh: Vec<(HObject, EVersion)> = fresh.map(|(object, need)| (object.clone(), *need)).collect();
                 heard.asked = fresh.iter().cloned().collect();
                 questions.extend(heard.is_open().then_some((*copy, fresh)));

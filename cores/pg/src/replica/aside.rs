@@ -47,8 +47,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use types::{Errno, Feature, HObject, ObjectId};
 
-/// Most changes that are listed.
-const LISTED: usize = 256;
 /// A question that is not answered is asked again after this.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -110,11 +108,11 @@ impl Aside {
         real.map(|entry| (entry.done.version.version, entry.object.clone())).collect()
     }
 
-    /// Changes happened here, and nobody knows yet whether they did everywhere.
-    pub(crate) fn note(&mut self, changes: Vec<(u64, Arc<HObject>)>) {
+    /// Changes happened here, and nobody knows yet whether they did everywhere. At most `listed` of them are kept.
+    pub(crate) fn note(&mut self, changes: Vec<(u64, Arc<HObject>)>, listed: usize) {
         let Some(settled) = &mut self.settled else { return };
         settled.open.extend(changes);
-        if settled.open.len() > LISTED {
+        if settled.open.len() > listed {
             self.settled = None;
         }
     }
@@ -321,7 +319,8 @@ mod tests {
         assert!(!covers(&aside, "a"), "change 10 may be one of it");
         aside.settled.as_mut().unwrap().learn(10);
         assert!(covers(&aside, "a"));
-        aside.note(vec![(11, Arc::new(head("a").at(SnapId(4)))), (12, Arc::new(head("a"))), (13, Arc::new(head("b")))]);
+        let changes = vec![(11, Arc::new(head("a").at(SnapId(4)))), (12, Arc::new(head("a"))), (13, Arc::new(head("b")))];
+        aside.note(changes, 256);
         assert!(!covers(&aside, "a") && !covers(&aside, "b") && covers(&aside, "c"));
         aside.settled.as_mut().unwrap().learn(11);
         assert!(!covers(&aside, "a"));
@@ -337,11 +336,11 @@ mod tests {
     fn too_many_changes_are_forgotten_and_nothing_is_known_then() {
         let mut aside = Aside { settled: Some(Settled::unknown(0)), ..Aside::default() };
         let some = |from: u64, n: u64| (from..from + n).map(|v| (v, Arc::new(head("a")))).collect::<Vec<_>>();
-        aside.note(some(1, LISTED as u64));
+        aside.note(some(1, 256), 256);
         assert!(aside.settled.is_some());
-        aside.note(some(LISTED as u64 + 1, 1));
+        aside.note(some(257, 1), 256);
         assert!(aside.settled.is_none());
-        aside.note(some(LISTED as u64 + 2, 1));
+        aside.note(some(258, 1), 256);
         assert!(aside.settled.is_none() && aside.changes(&Body::default()).is_empty());
     }
 }

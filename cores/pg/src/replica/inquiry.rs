@@ -10,9 +10,6 @@ use node::{Level, Mono};
 use objectstore::{Hold, Unread};
 use types::{CopyId, HObject};
 
-/// Most objects in one answer.
-const MOST: usize = 256;
-
 /// A question that is being answered.
 pub(crate) struct Inquiry {
     ask: Ask,
@@ -45,7 +42,9 @@ impl Replica {
             return;
         }
         let Ask { from: begin, to, deep, detail, .. } = ask.clone();
-        let survey = Survey::new(shard, Range { from: begin, to, max: MOST, whole: false, deep, detail, large: OmapLimit::NONE });
+        let (sizes, large) = (ctx.config.sizes, OmapLimit::NONE);
+        let range = Range { from: begin, to, max: sizes.answer_objects, whole: false, deep, detail, large, sizes };
+        let survey = Survey::new(shard, range);
         let fresh = Inquiry { ask, from, survey, hold, fetching: false, next: Mono::NEVER };
         if let Some(old) = self.inquiry.replace(Box::new(fresh)) {
             ctx.store.release(old.hold);

@@ -2,6 +2,7 @@
 
 use super::entry::{Answer, Entry};
 use crate::info::ObjectInfo;
+use crate::sizes::Sizes;
 use bytes::Bytes;
 use kernels::{SEED, crc32c};
 use messages::scrub::shard;
@@ -11,12 +12,8 @@ use std::ops::Bound;
 use types::object_id::CURRENT;
 use types::{HObject, ObjectId, ShardId, SnapId};
 
-/// Bytes of data, or of omap, that are read at a time.
-const STRIDE: u64 = 1 << 20;
 /// Attributes of one object that are told, in bytes of names and values.
 const ATTRS: usize = 64 << 10;
-/// Bytes of records and attributes after which a survey for another copy ends early.
-const ANSWER: usize = 1 << 20;
 
 /// What is read next.
 #[derive(Clone, Debug)]
@@ -88,6 +85,8 @@ pub(crate) struct Range {
     pub(crate) detail: bool,
     /// Objects with larger omaps are named.
     pub(crate) large: OmapLimit,
+    /// How much is read at a time, and how much is told.
+    pub(crate) sizes: Sizes,
 }
 
 /// A survey under way.
@@ -151,7 +150,7 @@ impl Survey {
     /// Says whether as much was read as others of the thread should wait for: the rest comes in another turn. Small objects go many in a
     /// turn, of large ones each part is a step.
     pub(crate) fn is_heavy(&mut self) -> bool {
-        let heavy = self.weight >= STRIDE / 2;
+        let heavy = self.weight >= self.range.sizes.stride / 2;
         if heavy {
             self.weight = 0;
         }
@@ -194,12 +193,12 @@ impl Survey {
                 self.range.deep.then_some(Part::Data(0))
             }
             Part::Data(offset) => {
-                let read = store.read(hold, &object, *offset, STRIDE)?;
+                let read = store.read(hold, &object, *offset, self.range.sizes.stride)?;
                 let seed = self.entry.data.unwrap_or(SEED);
                 self.entry.data = Some(read.pieces().iter().fold(seed, |crc, piece| crc32c(crc, piece)));
                 let read = read.len() as u64;
                 self.weight += read;
-                Some(if read < STRIDE { Part::OmapHeader } else { Part::Data(offset + read) })
+                Some(if read < self.range.sizes.stride { Part::OmapHeader } else { Part::Data(offset + read) })
             }
             Part::OmapHeader => {
                 self.entry.omap = Some(crc32c(SEED, &store.omap_header(hold, &object)?));
@@ -207,7 +206,7 @@ impl Survey {
             }
             Part::Omap(after) => {
                 let from = if after.is_empty() { Bound::Unbounded } else { Bound::Excluded(&after[..]) };
-                let limit = Limit { entries: 1024, bytes: STRIDE as usize };
+                let limit = Limit { entries: 1024, bytes: self.range.sizes.stride as usize };
                 let page = store.omap_scan(hold, &object, (from, Bound::Unbounded), limit)?;
                 self.entry.omap = Some(pairs_digest(self.entry.omap.unwrap_or(SEED), &page.entries));
                 let size = OmapSize::of(&page.entries);
@@ -237,7 +236,7 @@ impl Survey {
         }
         self.queue.pop_front();
         self.part = Part::Record;
-        if self.bytes > ANSWER
+        if self.bytes > self.range.sizes.answer
             && !self.range.whole
             && let Some(next) = self.queue.front()
         {

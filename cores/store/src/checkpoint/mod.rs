@@ -48,7 +48,7 @@ impl Store {
         // in the journal.
         (self.overlay.has_news() || !self.pipeline.is_empty())
             && (self.due.is_wanted()
-                || self.due.much_replaced()
+                || self.due.much_replaced(self.config.replaced)
                 || self.much_gone()
                 || self.journal.used() * 2 > self.journal.size()
                 || self.overlay.active().bytes > self.config.shares().delta / 2

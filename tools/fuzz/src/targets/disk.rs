@@ -59,6 +59,7 @@ fn image() -> &'static [u8] {
             write_ahead: 0,
             // The clone shares its omap.
             copied_omap: 0,
+            replaced: Config::REPLACED,
             discard: false,
         };
         let (mut store, mut disk, mut dice) = (Store::create(config), TestDisk::new(CAPACITY), Dice(1));

@@ -37,7 +37,8 @@ impl Primary {
     pub(crate) fn begin_check(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, head: HObject) {
         let deep = self.scrub.as_ref().is_some_and(|scrub| scrub.deep);
         let (from, to) = (head.at(SnapId(0)), head.at(SnapId::DIR));
-        let range = Range { from, to, max: usize::MAX, whole: true, deep, detail: true, large: OmapLimit::NONE };
+        let (sizes, large) = (ctx.config.sizes, OmapLimit::NONE);
+        let range = Range { from, to, max: usize::MAX, whole: true, deep, detail: true, large, sizes };
         let check = Check { survey: Survey::new(core.id.shard, range), gathering: None };
         let head = core.object(head);
         self.enqueue(core, ctx, head, Work::Check(Box::new(check)));

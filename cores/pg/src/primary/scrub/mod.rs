@@ -40,8 +40,6 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use types::{CopyId, HObject, ObjectId, PgId, SnapId};
 
-/// Heads and clones that are compared at a time.
-const CHUNK: usize = 64;
 /// After this, copies that have not answered are asked again.
 const AGAIN: Duration = Duration::from_secs(5);
 
@@ -293,7 +291,8 @@ impl Primary {
             return Step::Done;
         }
         let (from, to) = (scrub.from.clone(), core.bounds(ctx).1);
-        let range = Range { from, to, max: CHUNK, whole: true, deep: scrub.deep, detail: false, large: largest_omap(ctx.config) };
+        let (sizes, large) = (ctx.config.sizes, largest_omap(ctx.config));
+        let range = Range { from, to, max: sizes.chunk, whole: true, deep: scrub.deep, detail: false, large, sizes };
         scrub.chunk = Some(Box::new(Chunk { survey: Survey::new(core.id.shard, range), gathering: None }));
         Step::On
     }
