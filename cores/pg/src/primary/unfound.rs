@@ -98,7 +98,7 @@ impl Search {
     }
 
     /// Notes that a copy did not give an object that it said it holds.
-    pub(crate) fn not_given(&mut self, now: Mono, from: OsdId, object: &HObject) {
+    pub(crate) fn not_given(&mut self, now: Mono, from: CopyId, object: &HObject) {
         if let Some(heard) = self.heard.get_mut(&from) {
             heard.withheld.insert(object.clone());
             self.again.get_or_insert(now.plus(RETRY));
