@@ -1,5 +1,6 @@
 //! The OSD as a whole, as one machine without input or output: sessions with clients and other OSDs, maps, placement
-//! groups and their lives, the link to the monitors. It has one disk, one store and one thread; nothing in it is locked.
+//! groups and their lives, the link to the monitors. It has one disk, one store and one thread; nothing in it is
+//! locked.
 //!
 //! # The way of an operation
 //!
@@ -424,14 +425,12 @@ impl Osd {
         };
         let answer = match bench.run(now, &mut *self.store, &mut ticket) {
             bench::Outcome::Running => return,
-            bench::Outcome::Done(value) => {
-                commands::Answer { result: 0, status: String::new(), output: grammar::pretty(&value) + "\n" }
-            }
+            bench::Outcome::Done(value) => commands::Answer::json(value),
             bench::Outcome::Failed(error) => commands::Answer::error(error, format!("the store refused a write: {error}")),
         };
         let asker = self.bench.take().map(|b| b.asker);
         if let Some(asker) = asker {
-            self.answer_command(asker.session, asker.tid, answer);
+            self.answer_command(asker.session, asker.tid, answer.into());
         }
     }
 
