@@ -1,15 +1,15 @@
-//! Heartbeats: this OSD asks others twice a second, notes how long the answers take, and tells the monitors who does not answer
-//! (judged in [`crate::accuse`]).
+//! Heartbeats: this OSD asks others twice a second, notes how long the answers take, and tells the monitors who does
+//! not answer (judged in [`crate::accuse`]).
 //!
-//! Asked are the OSDs that share groups with this one, and so many more that there are `osd_heartbeat_min_peers` (at most 64). A
-//! session that broke is opened again at once: if its process is gone the port refuses, and the monitors hear it within
-//! milliseconds. While a peer is silent its session is opened anew now and then, since a connection that lost much may
-//! be slow to come back.
+//! Asked are the OSDs that share groups with this one, and so many more that there are `osd_heartbeat_min_peers` (at
+//! most 64). A session that broke is opened again at once: if its process is gone the port refuses, and the monitors
+//! hear it within milliseconds. While a peer is silent its session is opened anew now and then, since a connection that
+//! lost much may be slow to come back.
 //!
-//! Where a peer has an address in a network of the cluster alone, it is asked through both networks: there (*back*), and at the address that
-//! clients use (*front*). Who is silent in either of them is told to the monitors, and who is silent in one does not answer *again* before it
-//! answers in both. Promises to readers are those of the back alone, where letters go. So a host that has lost its clients is marked down,
-//! although the other OSDs hear it.
+//! Where a peer has an address in a network of the cluster alone, it is asked through both networks: there (*back*),
+//! and at the address that clients use (*front*). Who is silent in either of them is told to the monitors, and who is
+//! silent in one does not answer *again* before it answers in both. Promises to readers are those of the back alone,
+//! where letters go. So a host that has lost its clients is marked down, although the other OSDs hear it.
 
 use crate::Osd;
 use crate::accuse::{Case, GRACE, Lateness, Word};
@@ -321,7 +321,8 @@ impl Osd {
         }
     }
 
-    /// Opens sessions for beats again whose time has come, and gives up those to peers that are silent for another grace.
+    /// Opens sessions for beats again whose time has come, and gives up those to peers that are silent for another
+    /// grace.
     fn dial_again(&mut self, now: Now, out: &mut Outputs) {
         let (grace, late) = (self.beats.grace, &self.beats.late);
         let silent = |way: &Way| way.case.silence(now.mono, late) >= grace && now.mono.since(way.anew) >= grace;

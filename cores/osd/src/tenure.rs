@@ -1,13 +1,13 @@
 //! Since when this OSD leads which groups, and which operations are older than that.
 //!
-//! An OSD that no longer leads a group drops what clients asked of it and was not answered. Each client sends that again when it gets to
-//! the map that says so, which may take a while. If this OSD leads the group once more by then, what the client goes on to ask by its old
-//! map must not be carried out: it would come before what the client asked earlier. So an operation is carried out only if it was sent by
-//! a map since which this OSD has led the group all the time. Who sent an older one sends it again, in its place: the maps between show
-//! another primary.
+//! An OSD that no longer leads a group drops what clients asked of it and was not answered. Each client sends that
+//! again when it gets to the map that says so, which may take a while. If this OSD leads the group once more by then,
+//! what the client goes on to ask by its old map must not be carried out: it would come before what the client asked
+//! earlier. So an operation is carried out only if it was sent by a map since which this OSD has led the group all the
+//! time. Who sent an older one sends it again, in its place: the maps between show another primary.
 //!
-//! A split is the same for objects that leave the group: they may be back after a union. A union is not: the group that takes another one
-//! in keeps what it was asked, and clients need not send that again.
+//! A split is the same for objects that leave the group: they may be back after a union. A union is not: the group that
+//! takes another one in keeps what it was asked, and clients need not send that again.
 //!
 //! (Ceph knows these epochs as `same_primary_since` and `last_epoch_split`.)
 
@@ -32,8 +32,8 @@ pub(crate) struct Tenures {
 }
 
 impl Tenures {
-    /// Takes the next map. Groups that this OSD did not lead until now begin with `since`: the map's epoch, or 0 at a start, before which
-    /// nobody asked anything of this process.
+    /// Takes the next map. Groups that this OSD did not lead until now begin with `since`: the map's epoch, or 0 at a
+    /// start, before which nobody asked anything of this process.
     pub(crate) fn follow(&mut self, map: &OsdMap, whoami: OsdId, since: Epoch) {
         let before = std::mem::take(&mut self.groups);
         for (pool, pg_num) in map.pools.iter().map(|(id, pool)| (*id, pool.pg_num)) {

@@ -8,7 +8,8 @@
 //! - [`score`]: how even a cluster is, as Ceph tells people;
 //! - [`newborn`]: where the groups of new pools begin;
 //! - [`temps`]: exceptions that mean nothing any more;
-//! - [`advice`]: how many groups a pool should have; [`merge`]: which have more than they should, and what is outdated after.
+//! - [`advice`]: how many groups a pool should have; [`merge`]: which have more than they should, and what is outdated
+//!   after.
 
 #![forbid(unsafe_code)]
 

@@ -72,8 +72,8 @@ impl Node {
         self.hard.term.saturating_sub(self.led)
     }
 
-    /// A pause of one to two elections' times from now. Chance gets twice as much room after each term that had no leader: where disks are slow,
-    /// votes would be split again and again.
+    /// A pause of one to two elections' times from now. Chance gets twice as much room after each term that had no
+    /// leader: where disks are slow, votes would be split again and again.
     pub(crate) fn lose_patience_later(&mut self) {
         let least = self.config.election;
         let room = least * (1 << self.failed().min(DOUBLED));
@@ -88,7 +88,8 @@ impl Node {
         }
     }
 
-    /// Asks whether it would be elected. A candidate that may still win asks again for votes: a message may be lost, a disk may be slow.
+    /// Asks whether it would be elected. A candidate that may still win asks again for votes: a message may be lost, a
+    /// disk may be slow.
     pub(crate) fn ask_around(&mut self) {
         self.lose_patience_later();
         if self.is_alone() {
@@ -189,7 +190,8 @@ impl Node {
         self.know_peers();
     }
 
-    /// Takes the leadership away, as a leader of a newer term would. With `lose`, what is not committed is lost. For tests.
+    /// Takes the leadership away, as a leader of a newer term would. With `lose`, what is not committed is lost. For
+    /// tests.
     #[cfg(feature = "sim")]
     pub fn depose(&mut self, now: node::Mono, lose: bool) {
         self.now = self.now.max(now);

@@ -82,8 +82,8 @@ impl Node {
         Ok(index)
     }
 
-    /// Hands the leadership to another voter, as soon as that has everything. Nothing is proposed meanwhile; after an election's time it is
-    /// given up.
+    /// Hands the leadership to another voter, as soon as that has everything. Nothing is proposed meanwhile; after an
+    /// election's time it is given up.
     ///
     /// # Errors
     /// If this node does not lead, or that is no other voter.
@@ -106,8 +106,8 @@ impl Node {
         }
     }
 
-    /// Asks for a read of everything that is committed by now; [`crate::Ready::reads`] names it when it may be answered. A reign that ends
-    /// forgets it.
+    /// Asks for a read of everything that is committed by now; [`crate::Ready::reads`] names it when it may be
+    /// answered. A reign that ends forgets it.
     ///
     /// # Errors
     /// If this node does not lead.
@@ -186,8 +186,8 @@ impl Node {
         voters.iter().filter(hears).count() >= self.membership().majority()
     }
 
-    /// As leader: the members from which it heard within an election's time, itself among them. A voter counts for so long from the reign's
-    /// beginning on, a learner only when it has answered. As anybody else: nobody.
+    /// As leader: the members from which it heard within an election's time, itself among them. A voter counts for so
+    /// long from the reign's beginning on, a learner only when it has answered. As anybody else: nobody.
     pub fn heard(&self) -> BTreeSet<VoterId> {
         let Some(reign) = self.reign() else { return BTreeSet::new() };
         let lately = |p: &Peer| self.now.since(p.heard) <= self.config.election;
@@ -217,8 +217,8 @@ impl Node {
         self.peer_ids().into_iter().for_each(|id| self.feed(id, true));
     }
 
-    /// Sends a peer the next entries, or the next piece of the state; who waits for nothing hears what is committed; with `beat`, at least a
-    /// sign of life.
+    /// Sends a peer the next entries, or the next piece of the state; who waits for nothing hears what is committed;
+    /// with `beat`, at least a sign of life.
     pub(crate) fn feed(&mut self, id: VoterId, beat: bool) {
         let last = self.last().index;
         #[cfg(not(feature = "sim"))]
@@ -250,8 +250,9 @@ impl Node {
         }
     }
 
-    /// The last entry that a peer may be sent. Who is to vote no more hears of it once that is committed: its copy counts for nothing. If it
-    /// alone had the entry when the leader is lost, it would neither be elected nor elect those who lack it.
+    /// The last entry that a peer may be sent. Who is to vote no more hears of it once that is committed: its copy
+    /// counts for nothing. If it alone had the entry when the leader is lost, it would neither be elected nor elect
+    /// those who lack it.
     fn last_for(&self, id: VoterId) -> Index {
         let mut votes = false;
         for (index, membership) in &self.members {

@@ -19,8 +19,8 @@ pub(crate) struct Peer {
     pub(crate) told: Index,
     /// Messages with entries that it was sent since it answered last.
     pub(crate) in_flight: usize,
-    /// True while it is not known where its log agrees: it gets beats alone until it agrees at `next`. Messages that overtake
-    /// each other would otherwise each be answered with all that follows.
+    /// True while it is not known where its log agrees: it gets beats alone until it agrees at `next`. Messages that
+    /// overtake each other would otherwise each be answered with all that follows.
     pub(crate) probing: bool,
     /// Time when it was heard last, or when the leader began to know it.
     pub(crate) heard: Mono,

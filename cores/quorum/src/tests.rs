@@ -543,8 +543,8 @@ fn a_voter_whose_disk_is_stuck_keeps_few_messages() {
     }
 }
 
-/// Three voters, a perfect network of 5 ms, disks of which each write takes so many milliseconds; once, a write takes 10 s at each of them.
-/// Percent of ten minutes with a leader, and terms.
+/// Three voters, a perfect network of 5 ms, disks of which each write takes so many milliseconds; once, a write takes
+/// 10 s at each of them. Percent of ten minutes with a leader, and terms.
 fn slow_disks(ms: [u64; 3]) -> (u64, u64) {
     const STEP: u64 = 5;
     const END: u64 = 600_000;

@@ -1,7 +1,7 @@
 //! Sessions that other monitors have, as the leader sees them.
 //!
-//! A request that is carried to the leader belongs to a session at another monitor. Here it has a number of its own, and is treated like a
-//! session of this monitor; what is sent to it goes back the way it came.
+//! A request that is carried to the leader belongs to a session at another monitor. Here it has a number of its own,
+//! and is treated like a session of this monitor; what is sent to it goes back the way it came.
 
 use super::Monitor;
 use super::sessions::Side;
@@ -120,8 +120,8 @@ impl Monitor {
         self.closed(now, Side::Mon, session);
     }
 
-    /// A session with another monitor is over, and with it all that it carried. Its OSDs come back through others; they are not called
-    /// down for that.
+    /// A session with another monitor is over, and with it all that it carried. Its OSDs come back through others; they
+    /// are not called down for that.
     pub(super) fn far_monitor_gone(&mut self, now: Now, line: SessionId) {
         self.far.early.retain(|(from, _)| *from != line);
         let gone: Vec<SessionId> = self.far.ours.range((line, 0)..=(line, u64::MAX)).map(|(_, session)| *session).collect();

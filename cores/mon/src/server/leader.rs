@@ -164,8 +164,9 @@ impl Monitor {
         }
     }
 
-    /// Another leader came, or may have come: what was proposed here and is not committed may be lost. Nobody was told that it is done;
-    /// whoever waits is told to ask again, clients by the end of their sessions, after which they send again what was not answered.
+    /// Another leader came, or may have come: what was proposed here and is not committed may be lost. Nobody was told
+    /// that it is done; whoever waits is told to ask again, clients by the end of their sessions, after which they send
+    /// again what was not answered.
     pub(super) fn end_reign(&mut self, now: Now, out: &mut Outputs) {
         let nobody = Leader::new(0, self.random.key(), self.leader.next_read);
         let mut ended = std::mem::replace(&mut self.leader, nobody);
@@ -188,8 +189,8 @@ impl Monitor {
         }
     }
 
-    /// Hands the leadership to a voter that is heard, if that is wanted and nothing waits. Whether it began. While this one votes alone, a
-    /// monitor that only learns becomes a voter first ([`Self::tick_members`]).
+    /// Hands the leadership to a voter that is heard, if that is wanted and nothing waits. Whether it began. While this
+    /// one votes alone, a monitor that only learns becomes a voter first ([`Self::tick_members`]).
     pub(super) fn hand_over(&mut self) -> bool {
         if !self.leader.hands_over || !self.leader.waiting.is_empty() || !self.leader.ahead.is_empty() {
             return false;
@@ -228,7 +229,8 @@ impl Monitor {
         }
     }
 
-    /// Another leader's entry is committed while this monitor believes that it leads: what it proposed at that place or later is lost.
+    /// Another leader's entry is committed while this monitor believes that it leads: what it proposed at that place or
+    /// later is lost.
     pub(super) fn look_at_term(&mut self, now: Now, entry: &Entry, out: &mut Outputs) {
         if self.leader.is_foreign(entry) {
             self.lose_waiting(now, out);
@@ -253,7 +255,8 @@ impl Monitor {
         }
     }
 
-    /// Takes the leadership away, as another monitor's election would. With `lose`, what is not committed is lost with it. For tests.
+    /// Takes the leadership away, as another monitor's election would. With `lose`, what is not committed is lost with
+    /// it. For tests.
     #[cfg(feature = "sim")]
     pub fn depose(&mut self, now: Now, lose: bool) {
         if self.leader.reigns() {

@@ -1,17 +1,18 @@
 //! The machine: network and disk in, decisions, network and disk out.
 //!
 //! - `mod`: the rounds and phases; [`proposals`]: the way of a proposal; [`net`]: connections;
-//! - [`leader`]: what only a leader has, the beginning and the end of a reign; what every voter has is [`monlog::replica`];
+//! - [`leader`]: what only a leader has, the beginning and the end of a reign; what every voter has is
+//!   [`monlog::replica`];
 //! - [`sessions`]: who is connected, what they subscribed to, what is sent to them; [`maps`]: what they may
 //!   subscribe to, a row for each kind;
-//! - [`dispatch`]: messages; [`run`]: commands; [`rights`]: who may give which; [`lines`]: the cluster log; [`poolop`]: pool operations of librados;
-//! - [`osds`]: the lives of OSDs; [`peering`]: what they ask for while they peer; [`failures`]: who is down; [`outs`]: who is
-//!   out; [`tick`]: what time brings; [`upgrade`]: what a new release changes; [`defaults`]: what new
-//!   hardware changes;
-//!   [`keys`]: what authentication must know; [`revoke`]: the end of rights;
+//! - [`dispatch`]: messages; [`run`]: commands; [`rights`]: who may give which; [`lines`]: the cluster log; [`poolop`]:
+//!   pool operations of librados;
+//! - [`osds`]: the lives of OSDs; [`peering`]: what they ask for while they peer; [`failures`]: who is down; [`outs`]:
+//!   who is out; [`tick`]: what time brings; [`upgrade`]: what a new release changes; [`defaults`]: what new hardware
+//!   changes; [`keys`]: what authentication must know; [`revoke`]: the end of rights;
 //! - [`floor`]: how far back maps are kept; [`room`]: how large the state may be; [`manager`]: the manager's client;
-//! - [`peers`]: sessions with other monitors; [`members`]: who they are; [`voters`]: which of them vote; [`seats`]: which host runs which;
-//!   [`standing`]: who leads, who takes part;
+//! - [`peers`]: sessions with other monitors; [`members`]: who they are; [`voters`]: which of them vote; [`seats`]:
+//!   which host runs which; [`standing`]: who leads, who takes part;
 //! - [`forward`]: requests that only a leader can deal with; [`far`]: the leader's side of those.
 
 mod addresses;
@@ -73,8 +74,8 @@ const HAND_OVER: Duration = Duration::from_secs(1);
 
 /// The monitor, with the manager's duties beside it.
 ///
-/// Listeners 0 (monitor) and 1 (manager), device 0. Calls (`Input::Call`) are commands as JSON, answered like those of clients with
-/// all rights; `{"prefix":"ready"}` is answered as soon as the monitor serves.
+/// Listeners 0 (monitor) and 1 (manager), device 0. Calls (`Input::Call`) are commands as JSON, answered like those of
+/// clients with all rights; `{"prefix":"ready"}` is answered as soon as the monitor serves.
 pub struct Monitor {
     env: Env,
     phase: Phase,
@@ -163,7 +164,8 @@ impl Random {
 }
 
 impl Monitor {
-    /// A monitor that has not begun yet; its first [`Node::turn`] opens the disk. `seed` must be secret and new: keys are made from it.
+    /// A monitor that has not begun yet; its first [`Node::turn`] opens the disk. `seed` must be secret and new: keys
+    /// are made from it.
     pub fn new(config: Config, seed: [u8; 32]) -> Self {
         let mut random = Random { seed, counter: 0 };
         let (mon, mgr) = keys::messengers(&config, random.bytes32(), random.bytes32());

@@ -200,7 +200,8 @@ fn a_set_that_somebody_names_is_no_order_and_stays() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Whatever the weights, and whatever happened before: rounds end, each makes the cluster evener, and nobody leads against its will.
+    /// Whatever the weights, and whatever happened before: rounds end, each makes the cluster evener, and nobody leads
+    /// against its will.
     #[test]
     fn any_cluster_comes_to_rest(
         weights in prop::collection::vec(prop::collection::vec(1..=4u32, 1..=3), 3..=6),

@@ -1,8 +1,8 @@
 //! Where groups of new pools begin.
 //!
 //! A pool of one copy begins evenly ([`one_copy`]), and on OSDs that are up: whose own place is down begins elsewhere,
-//! with an entry in `pg_temp` that its primary drops when it has moved home. Pools of several copies begin evenly, too: with what
-//! the balancer would change of them ([`crate::upmap`]), and are led evenly ([`crate::leaders`]).
+//! with an entry in `pg_temp` that its primary drops when it has moved home. Pools of several copies begin evenly, too:
+//! with what the balancer would change of them ([`crate::upmap`]), and are led evenly ([`crate::leaders`]).
 
 mod one_copy;
 
@@ -34,7 +34,8 @@ pub fn place(base: &OsdMap, change: &mut Incremental) {
     place_on_living(base, change);
 }
 
-/// Adds the exceptions with which a new pool of several copies is as even as it can be. `base` is the map before, `next` has it.
+/// Adds the exceptions with which a new pool of several copies is as even as it can be. `base` is the map before,
+/// `next` has it.
 fn spread_copies(base: &OsdMap, next: &OsdMap, change: &mut Incremental, pool: PoolId) {
     if next.pool(pool).is_none_or(|p| p.size < 2) {
         return;
@@ -54,8 +55,8 @@ fn spread_leaders(base: &OsdMap, change: &mut Incremental) {
     }
 }
 
-/// Places a new group of one copy on an OSD that is up, when its own place is on one that is down. A group whose rule finds no OSD has no
-/// place, and gets none.
+/// Places a new group of one copy on an OSD that is up, when its own place is on one that is down. A group whose rule
+/// finds no OSD has no place, and gets none.
 fn place_on_living(base: &OsdMap, change: &mut Incremental) {
     let Ok(next) = base.apply(change) else { return };
     let up: Vec<OsdId> = next.osds().filter(|osd| next.is_up(*osd) && next.is_in(*osd)).collect();

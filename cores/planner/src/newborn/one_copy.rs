@@ -1,10 +1,9 @@
 //! Spreads the placement groups of a new pool evenly over the OSDs that its rule allows.
 //!
-//! CRUSH draws lots. With few groups the shares of OSDs differ much: 32 groups fell 5, 19 and 8 on three OSDs. A balancer
-//! would have to move them later. So some groups of a new pool of one copy get an entry in `pg_upmap_items` from the
-//! beginning: as few as bring each OSD to its share, rounded down or up.
-//! Groups that are left over go to the OSDs that lack most of their share of all pools, so that many small pools do not
-//! all begin with the same OSD.
+//! CRUSH draws lots. With few groups the shares of OSDs differ much: 32 groups fell 5, 19 and 8 on three OSDs. A
+//! balancer would have to move them later. So some groups of a new pool of one copy get an entry in `pg_upmap_items`
+//! from the beginning: as few as bring each OSD to its share, rounded down or up. Groups that are left over go to the
+//! OSDs that lack most of their share of all pools, so that many small pools do not all begin with the same OSD.
 //!
 //! An OSD's share goes by its weight under the rule times its weight in the map. An OSD that is down or out gets
 //! nothing.
