@@ -102,7 +102,7 @@ impl Default for Options {
             pg: pg::Config::default(),
             complaint: Duration::from_secs(30),
             beat_interval: Duration::from_millis(500),
-            beat_grace: crate::accuse::GRACE,
+            beat_grace: crate::failure_detector::GRACE,
             beat_partners: 10,
             healthy_ratio: 0.33,
             fast_fail: true,

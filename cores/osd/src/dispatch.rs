@@ -253,7 +253,7 @@ impl Osd {
             return self.refuse(session, message.tid, &op, Errno::EDQUOT);
         }
         let pg = SpgId { pg: PgId::new(op.locator.pool, op.pg.pg.seed), shard: op.pg.shard };
-        if self.tenures.is_before(op.epoch, pg.pg) {
+        if self.primary_since.is_before(op.epoch, pg.pg) {
             // Its client asked for more by that map, which was dropped, and sends all of it again in order.
             self.perf.dropped += 1;
             return self.let_go(key);

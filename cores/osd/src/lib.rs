@@ -25,7 +25,6 @@
 
 #![forbid(unsafe_code)]
 
-mod accuse;
 mod admit;
 mod backend;
 mod backlog;
@@ -37,6 +36,7 @@ mod config;
 mod contact;
 mod copies;
 mod dispatch;
+mod failure_detector;
 mod fullness;
 mod groups;
 mod images;
@@ -50,6 +50,7 @@ mod ops;
 mod pace;
 mod peers;
 mod perf;
+mod primary_since;
 mod query;
 mod refused;
 mod report;
@@ -60,7 +61,6 @@ mod scrubs;
 mod selfcheck;
 mod sessions;
 mod slots;
-mod tenure;
 mod unfound;
 mod unions;
 mod vigil;
@@ -140,7 +140,7 @@ pub struct Osd {
     /// The epoch that the store remembers.
     saved_epoch: Epoch,
     groups: Groups,
-    tenures: tenure::Tenures,
+    primary_since: primary_since::PrimarySince,
     sessions: Sessions,
     /// Sessions whose rights have ended.
     ending: Vec<SessionId>,
@@ -236,7 +236,7 @@ impl Osd {
             maps: Maps::none(),
             saved_epoch: 0,
             groups: Groups::default(),
-            tenures: tenure::Tenures::default(),
+            primary_since: primary_since::PrimarySince::default(),
             sessions: Sessions::default(),
             ending: Vec::new(),
             ops: ops::OpTable::default(),

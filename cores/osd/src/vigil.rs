@@ -7,7 +7,7 @@
 //! members, and all copies are made anew from the good ones. If some group cannot go on without it, it stays up: what
 //! is intact here may be all that there is of that group, and is to be read.
 
-use crate::accuse::Lateness;
+use crate::failure_detector::Lateness;
 use crate::{Osd, Phase};
 use messages::internal::Failure;
 use node::{Level, Mono, Now, Output, Outputs};

@@ -171,7 +171,7 @@ impl Node {
     /// It is elected. Entries of older terms are committed with the blank one that comes first.
     fn reign_over(&mut self) {
         let began = self.log.last().index + 1;
-        self.begin_reign(began);
+        self.become_leader(began);
         self.append(Entry { index: began, term: self.hard.term, kind: Kind::Blank, data: Bytes::new() });
         self.beat();
     }
@@ -179,10 +179,10 @@ impl Node {
     /// The only voter goes on where it stopped. There is nothing to be committed, so no entry is needed.
     pub(crate) fn reign_alone(&mut self) {
         self.set_hard(Hard { term: self.hard.term + 1, vote: Some(self.config.id) });
-        self.begin_reign(self.log.last().index);
+        self.become_leader(self.log.last().index);
     }
 
-    fn begin_reign(&mut self, began: u64) {
+    fn become_leader(&mut self, began: u64) {
         self.leader = Some(self.config.id);
         self.led = self.hard.term;
         let reign = Reign::new(began, self.now, &self.config);

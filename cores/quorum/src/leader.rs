@@ -37,7 +37,7 @@ impl Node {
     /// # Errors
     /// If this node does not lead, or hands its leadership over.
     pub fn propose(&mut self, data: Bytes) -> Result<Index, NotLeader> {
-        let leads = self.reign().is_some_and(|r| r.announced && r.heir.is_none());
+        let leads = self.reign().is_some_and(|r| r.announced && r.transferee.is_none());
         if !leads || self.broken().is_some() {
             return Err(NotLeader(self.leader()));
         }
@@ -53,7 +53,7 @@ impl Node {
 
     /// Returns true if [`Node::propose`] takes commands now.
     pub fn takes_proposals(&self) -> bool {
-        self.reign().is_some_and(|r| r.announced && r.heir.is_none()) && self.broken().is_none()
+        self.reign().is_some_and(|r| r.announced && r.transferee.is_none()) && self.broken().is_none()
     }
 
     /// Changes who takes part, by at most one voter.
@@ -87,11 +87,11 @@ impl Node {
     ///
     /// # Errors
     /// If this node does not lead, or that is no other voter.
-    pub fn transfer(&mut self, heir: VoterId) -> Result<(), NotLeader> {
-        let fits = heir != self.config.id && self.membership().voters.contains(&heir);
+    pub fn transfer(&mut self, transferee: VoterId) -> Result<(), NotLeader> {
+        let fits = transferee != self.config.id && self.membership().voters.contains(&transferee);
         let (leader, until) = (self.leader(), self.now.plus(self.config.election));
         match self.reign_mut().filter(|r| r.announced && fits) {
-            Some(reign) => reign.heir = Some((heir, until)),
+            Some(reign) => reign.transferee = Some((transferee, until)),
             None => return Err(NotLeader(leader)),
         }
         self.hand_over();
@@ -100,9 +100,9 @@ impl Node {
 
     fn hand_over(&mut self) {
         let last = self.last().index;
-        let Some((heir, _)) = self.reign().and_then(|r| r.heir) else { return };
-        if self.reign().and_then(|r| r.peers.get(&heir)).is_some_and(|p| p.matched == last) {
-            self.send(heir, Body::TakeOver);
+        let Some((transferee, _)) = self.reign().and_then(|r| r.transferee) else { return };
+        if self.reign().and_then(|r| r.peers.get(&transferee)).is_some_and(|p| p.matched == last) {
+            self.send(transferee, Body::TakeOver);
         }
     }
 
@@ -157,8 +157,8 @@ impl Node {
     pub(crate) fn tick_leader(&mut self) {
         let (now, config) = (self.now, self.config.clone());
         let Some(reign) = self.reign_mut() else { return };
-        if reign.heir.is_some_and(|(_, until)| until <= now) {
-            reign.heir = None;
+        if reign.transferee.is_some_and(|(_, until)| until <= now) {
+            reign.transferee = None;
         }
         let (checks, beats) = (reign.check_at <= now, reign.beat_at <= now);
         if checks && !self.is_heard_by_majority() {

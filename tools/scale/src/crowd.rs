@@ -10,7 +10,7 @@
 //! copy at once.
 //!
 //! *Time.* Groups that changed are reported once a second, everything else every five seconds; who is silent for the
-//! grace is reported every second, as `cores/osd` does it (`report.rs`, `accuse.rs`).
+//! grace is reported every second, as `cores/osd` does it (`report.rs`, `failure_detector.rs`).
 
 use denc::Decode;
 use maps::{Incremental, OsdMap};

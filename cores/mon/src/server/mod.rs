@@ -13,13 +13,12 @@
 //! - [`floor`]: how far back maps are kept; [`room`]: how large the state may be; [`manager`]: the manager's client;
 //! - [`peers`]: sessions with other monitors; [`members`]: who they are; [`voters`]: which of them vote; [`seats`]:
 //!   which host runs which; [`standing`]: who leads, who takes part;
-//! - [`forward`]: requests that only a leader can deal with; [`far`]: the leader's side of those.
+//! - [`forward`]: requests that only a leader can deal with; [`remote`]: the leader's side of those.
 
 mod addresses;
 mod defaults;
 mod dispatch;
 mod failures;
-mod far;
 mod floor;
 mod forward;
 mod keys;
@@ -35,6 +34,7 @@ mod peering;
 mod peers;
 mod poolop;
 mod proposals;
+mod remote;
 mod revoke;
 mod rights;
 mod room;
@@ -49,7 +49,6 @@ mod turns;
 mod upgrade;
 mod voters;
 
-use far::FarSessions;
 use forward::Asks;
 use leader::Leader;
 use monlog::replica::{Happened, Replica};
@@ -61,6 +60,7 @@ use msgr::Messenger;
 use node::{CallId, ConnId, Input, Level, Mono, Node, Now, Output, Outputs};
 use peers::Peers;
 use quorum::{Index, Membership, News, VoterId};
+use remote::RemoteSessions;
 use sessions::{Outgoing, Sessions, Side};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -92,7 +92,7 @@ pub struct Monitor {
     /// Requests for the leader.
     asks: Asks,
     /// Sessions that other monitors have.
-    far: FarSessions,
+    remote: RemoteSessions,
     /// The request that is being dealt with, if it may change something and several monitors take requests.
     asking: Option<RequestKey>,
     /// Tells this start of the monitor from others.
@@ -197,7 +197,7 @@ impl Monitor {
             sessions: Sessions::default(),
             peers: Peers::new(),
             asks: Asks::default(),
-            far: FarSessions::default(),
+            remote: RemoteSessions::default(),
             asking: None,
             life: number(16).max(1),
             ids_end: 0,
@@ -239,7 +239,7 @@ impl Monitor {
     }
 
     /// What time brings to a monitor that does not lead.
-    fn tick_without_reign(&mut self, now: Now, out: &mut Outputs) {
+    fn tick_as_follower(&mut self, now: Now, out: &mut Outputs) {
         self.say_hello(now, out);
         self.send_away_if_lost(now, out);
         if self.takes_part() {
@@ -397,8 +397,8 @@ impl Monitor {
         }
         for news in next.news {
             match news {
-                News::Elected(term) => self.begin_reign(now, term, out),
-                News::Deposed => self.end_reign(now, out),
+                News::Elected(term) => self.become_leader(now, term, out),
+                News::Deposed => self.step_down(now, out),
             }
         }
         if next.wants_state {
@@ -501,7 +501,7 @@ impl Node for Monitor {
                 self.tick_clocks(now, out);
                 self.measure_room();
             } else {
-                self.tick_without_reign(now, out);
+                self.tick_as_follower(now, out);
             }
             self.standing_changed(now);
             self.work(now, out);

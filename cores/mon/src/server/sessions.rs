@@ -92,7 +92,7 @@ impl Monitor {
     pub(super) fn closed(&mut self, now: Now, side: Side, session: SessionId) {
         self.turns.forget(side, session);
         let there = self.sessions.0.remove(&(side, session)).is_some();
-        if there && side == Side::Mon && self.asks_any() && !self.far.has(session) {
+        if there && side == Side::Mon && self.asks_any() && !self.remote.has(session) {
             self.forget_asks(session);
         }
         if side == Side::Mgr {

@@ -19,7 +19,7 @@ const EARLY: usize = 10_000;
 
 /// All of them.
 #[derive(Default)]
-pub(super) struct FarSessions {
+pub(super) struct RemoteSessions {
     /// By the session with the other monitor, and the number there.
     ours: BTreeMap<(SessionId, u64), SessionId>,
     theirs: BTreeMap<SessionId, (SessionId, u64)>,
@@ -28,7 +28,7 @@ pub(super) struct FarSessions {
     early: Vec<(SessionId, ToLeader)>,
 }
 
-impl FarSessions {
+impl RemoteSessions {
     /// Returns true if this session is at another monitor.
     pub(super) fn has(&self, session: SessionId) -> bool {
         session.0 >= FIRST
@@ -45,8 +45,8 @@ impl Monitor {
     /// Another monitor carries a request here. Who does not lead ignores it: it is carried again to who does.
     pub(super) fn carried_here(&mut self, now: Now, line: SessionId, ask: ToLeader, out: &mut Outputs) {
         if !self.leader.reigns() || !self.replica.log.takes_proposals() {
-            if self.replica.log.leads() && self.far.early.len() < EARLY {
-                self.far.early.push((line, ask));
+            if self.replica.log.leads() && self.remote.early.len() < EARLY {
+                self.remote.early.push((line, ask));
             }
             return;
         }
@@ -57,7 +57,7 @@ impl Monitor {
 
     /// Proposals are taken: what came a little early. Whether there was anything.
     pub(super) fn take_early(&mut self, now: Now, out: &mut Outputs) -> bool {
-        let early = std::mem::take(&mut self.far.early);
+        let early = std::mem::take(&mut self.remote.early);
         let any = !early.is_empty();
         for (line, ask) in early {
             self.carried_here(now, line, ask, out);
@@ -67,13 +67,13 @@ impl Monitor {
 
     fn far_session(&mut self, line: SessionId, kind: EntityType, ask: &ToLeader) -> SessionId {
         let theirs = (line, ask.sender.session);
-        if let Some(session) = self.far.ours.get(&theirs) {
+        if let Some(session) = self.remote.ours.get(&theirs) {
             return *session;
         }
-        let session = SessionId(FIRST + self.far.next);
-        self.far.next += 1;
-        self.far.ours.insert(theirs, session);
-        self.far.theirs.insert(session, theirs);
+        let session = SessionId(FIRST + self.remote.next);
+        self.remote.next += 1;
+        self.remote.ours.insert(theirs, session);
+        self.remote.theirs.insert(session, theirs);
         let s = &ask.sender;
         let peer = Peer {
             name: s.name.clone(),
@@ -94,7 +94,7 @@ impl Monitor {
 
     /// Sends a session something, wherever it is.
     pub(super) fn tell(&mut self, side: Side, session: SessionId, message: Message) {
-        if let (Side::Mon, Some((line, theirs))) = (side, self.far.theirs.get(&session).copied()) {
+        if let (Side::Mon, Some((line, theirs))) = (side, self.remote.theirs.get(&session).copied()) {
             let (head, data) = (Carried::of(&message), message.data);
             let index = self.replica.applied.index;
             return self.mon.send(line, FromLeader { session: theirs, index, head, data }.encode());
@@ -106,38 +106,38 @@ impl Monitor {
     }
 
     /// Ends a session at another monitor. False if it is here.
-    pub(super) fn end_far(&mut self, session: SessionId) -> bool {
-        if let Some((line, theirs)) = self.far.remove(session) {
+    pub(super) fn end_remote(&mut self, session: SessionId) -> bool {
+        if let Some((line, theirs)) = self.remote.remove(session) {
             self.mon.send(line, SessionOver { session: theirs }.encode());
         }
-        self.far.has(session)
+        self.remote.has(session)
     }
 
     /// A session at another monitor is over.
     pub(super) fn far_session_over(&mut self, now: Now, line: SessionId, theirs: u64) {
-        let Some(session) = self.far.ours.get(&(line, theirs)).copied() else { return };
-        self.far.remove(session);
+        let Some(session) = self.remote.ours.get(&(line, theirs)).copied() else { return };
+        self.remote.remove(session);
         self.closed(now, Side::Mon, session);
     }
 
     /// A session with another monitor is over, and with it all that it carried. Its OSDs come back through others; they
     /// are not called down for that.
     pub(super) fn far_monitor_gone(&mut self, now: Now, line: SessionId) {
-        self.far.early.retain(|(from, _)| *from != line);
-        let gone: Vec<SessionId> = self.far.ours.range((line, 0)..=(line, u64::MAX)).map(|(_, session)| *session).collect();
+        self.remote.early.retain(|(from, _)| *from != line);
+        let gone: Vec<SessionId> = self.remote.ours.range((line, 0)..=(line, u64::MAX)).map(|(_, session)| *session).collect();
         for session in gone {
-            self.far.remove(session);
+            self.remote.remove(session);
             self.leader.soft.osds.values_mut().filter(|o| o.session == Some(session)).for_each(|o| o.session = None);
             self.closed(now, Side::Mon, session);
         }
     }
 
     /// The reign is over: sessions at other monitors are the next leader's.
-    pub(super) fn forget_far(&mut self) {
-        for session in std::mem::take(&mut self.far.theirs).into_keys() {
+    pub(super) fn forget_remote(&mut self) {
+        for session in std::mem::take(&mut self.remote.theirs).into_keys() {
             self.sessions.0.remove(&(Side::Mon, session));
         }
-        self.far.ours.clear();
-        self.far.early.clear();
+        self.remote.ours.clear();
+        self.remote.early.clear();
     }
 }

@@ -79,7 +79,7 @@ impl Pulse {
 
 /// What is held against one life of one peer.
 #[derive(Debug, Default)]
-pub(crate) struct Case {
+pub(crate) struct PeerHealth {
     /// The epoch in which this life came up.
     pub(crate) life: Epoch,
     /// Time when the oldest question after the newest answer was asked.
@@ -93,7 +93,7 @@ pub(crate) struct Case {
 
 /// What the monitors are to be told of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Word {
+pub(crate) enum Report {
     /// Its port refuses connections.
     Refused,
     /// It has been silent for so long.
@@ -102,14 +102,14 @@ pub(crate) enum Word {
     Recovered,
 }
 
-impl Case {
+impl PeerHealth {
     /// Nothing is held against it.
     pub(crate) fn new(life: Epoch) -> Self {
         Self { life, ..Self::default() }
     }
 
     /// What it did not answer does not count any more: it had a right not to.
-    pub(crate) fn forgive(&mut self) {
+    pub(crate) fn reset(&mut self) {
         (self.asked, self.refused, self.told) = (None, false, None);
     }
 
@@ -154,18 +154,18 @@ impl Case {
     }
 
     /// Returns what is true of it now, if it is more than nothing. `grace`: what was chosen, or [`GRACE`].
-    fn finding(&self, now: Mono, late: &Lateness, grace: Duration) -> Option<Word> {
+    fn finding(&self, now: Mono, late: &Lateness, grace: Duration) -> Option<Report> {
         let silence = self.silence(now, late);
         match self.refused {
-            true => Some(Word::Refused),
-            false => (silence >= self.pulse.patience(grace)).then_some(Word::Silent(silence)),
+            true => Some(Report::Refused),
+            false => (silence >= self.pulse.patience(grace)).then_some(Report::Silent(silence)),
         }
     }
 
     /// Returns what is to be told now, if the monitors can be told.
-    pub(crate) fn word(&mut self, now: Mono, late: &Lateness, grace: Duration) -> Option<Word> {
+    pub(crate) fn report(&mut self, now: Mono, late: &Lateness, grace: Duration) -> Option<Report> {
         let Some(found) = self.finding(now, late, grace) else {
-            return self.told.take().map(|_| Word::Recovered);
+            return self.told.take().map(|_| Report::Recovered);
         };
         if self.told.is_some_and(|told| now.since(told) < AGAIN) {
             return None;
@@ -174,7 +174,7 @@ impl Case {
         Some(found)
     }
 
-    /// Returns when [`Case::word`] may have something that no arriving message brings: silence grows too long, or is
+    /// Returns when [`PeerHealth::report`] may have something that no arriving message brings: silence grows too long, or is
     /// told again.
     pub(crate) fn deadline(&self, late: &Lateness, grace: Duration) -> Mono {
         let again = self.told.map_or(Mono::NEVER, |told| told.plus(AGAIN));
@@ -197,38 +197,38 @@ mod tests {
 
     #[test]
     fn a_silent_peer_is_reported_after_the_grace_and_again_and_taken_back() {
-        let (mut case, late) = (Case::new(7), Lateness::default());
-        case.asked(at(1_000));
-        case.asked(at(1_500));
-        assert_eq!(case.deadline(&late, GRACE), at(4_000));
-        assert_eq!(case.word(at(3_999), &late, GRACE), None);
-        assert_eq!(case.word(at(4_000), &late, GRACE), Some(Word::Silent(ms(3_000))));
-        assert_eq!((case.word(at(4_500), &late, GRACE), case.deadline(&late, GRACE)), (None, at(5_000)));
-        assert_eq!(case.word(at(5_000), &late, GRACE), Some(Word::Silent(ms(4_000))));
-        case.answered(at(5_100), at(5_000), None, &late);
-        assert_eq!(case.word(at(5_100), &late, GRACE), Some(Word::Recovered));
-        assert_eq!((case.word(at(9_000), &late, GRACE), case.deadline(&late, GRACE)), (None, Mono::NEVER));
+        let (mut health, late) = (PeerHealth::new(7), Lateness::default());
+        health.asked(at(1_000));
+        health.asked(at(1_500));
+        assert_eq!(health.deadline(&late, GRACE), at(4_000));
+        assert_eq!(health.report(at(3_999), &late, GRACE), None);
+        assert_eq!(health.report(at(4_000), &late, GRACE), Some(Report::Silent(ms(3_000))));
+        assert_eq!((health.report(at(4_500), &late, GRACE), health.deadline(&late, GRACE)), (None, at(5_000)));
+        assert_eq!(health.report(at(5_000), &late, GRACE), Some(Report::Silent(ms(4_000))));
+        health.answered(at(5_100), at(5_000), None, &late);
+        assert_eq!(health.report(at(5_100), &late, GRACE), Some(Report::Recovered));
+        assert_eq!((health.report(at(9_000), &late, GRACE), health.deadline(&late, GRACE)), (None, Mono::NEVER));
     }
 
     #[test]
     fn an_answer_to_an_older_question_leaves_the_newer_ones_open() {
-        let (mut case, late) = (Case::new(7), Lateness::default());
-        case.asked(at(1_000));
-        case.answered(at(1_001), at(1_000), Some(at(1_500)), &late);
-        assert_eq!(case.silence(at(4_000), &late), ms(2_500));
+        let (mut health, late) = (PeerHealth::new(7), Lateness::default());
+        health.asked(at(1_000));
+        health.answered(at(1_001), at(1_000), Some(at(1_500)), &late);
+        assert_eq!(health.silence(at(4_000), &late), ms(2_500));
     }
 
     #[test]
     fn who_was_late_himself_accuses_nobody() {
-        let (mut case, mut late) = (Case::new(7), Lateness::default());
-        case.asked(at(1_000));
+        let (mut health, mut late) = (PeerHealth::new(7), Lateness::default());
+        health.asked(at(1_000));
         // Stopped from 1 s to 6 s: the timer of 1.5 s ran at 6 s.
         late.ran(at(6_000), at(1_500));
-        assert_eq!(case.silence(at(6_000), &late), ms(500));
-        assert_eq!((case.word(at(6_000), &late, GRACE), case.deadline(&late, GRACE)), (None, at(8_500)));
+        assert_eq!(health.silence(at(6_000), &late), ms(500));
+        assert_eq!((health.report(at(6_000), &late, GRACE), health.deadline(&late, GRACE)), (None, at(8_500)));
         // What was late before the question does not count.
-        case.answered(at(6_100), at(1_000), Some(at(6_000)), &late);
-        assert_eq!(case.silence(at(8_000), &late), ms(2_000));
+        health.answered(at(6_100), at(1_000), Some(at(6_000)), &late);
+        assert_eq!(health.silence(at(8_000), &late), ms(2_000));
         // Of what was late in part before it, that part.
         late.ran(at(9_000), at(5_000));
         assert_eq!(late.since(at(6_000)), ms(3_000));
@@ -236,16 +236,16 @@ mod tests {
 
     #[test]
     fn a_refused_connection_is_told_at_once_and_only_until_one_stands() {
-        let (mut case, late) = (Case::new(7), Lateness::default());
-        case.asked(at(1_000));
-        case.refused();
-        assert_eq!(case.word(at(1_001), &late, GRACE), Some(Word::Refused));
-        case.refused();
-        assert_eq!(case.word(at(1_100), &late, GRACE), None);
-        case.forget_told();
-        assert_eq!(case.word(at(1_200), &late, GRACE), Some(Word::Refused));
-        case.connected();
-        assert_eq!(case.word(at(1_300), &late, GRACE), Some(Word::Recovered));
+        let (mut health, late) = (PeerHealth::new(7), Lateness::default());
+        health.asked(at(1_000));
+        health.refused();
+        assert_eq!(health.report(at(1_001), &late, GRACE), Some(Report::Refused));
+        health.refused();
+        assert_eq!(health.report(at(1_100), &late, GRACE), None);
+        health.forget_told();
+        assert_eq!(health.report(at(1_200), &late, GRACE), Some(Report::Refused));
+        health.connected();
+        assert_eq!(health.report(at(1_300), &late, GRACE), Some(Report::Recovered));
     }
 
     #[test]

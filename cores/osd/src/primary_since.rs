@@ -15,9 +15,9 @@ use maps::{OsdMap, share};
 use std::collections::BTreeMap;
 use types::{Epoch, OsdId, PgId};
 
-/// The time during which this OSD leads a group.
+/// Since when this OSD leads a group.
 #[derive(Debug)]
-struct Tenure {
+struct Led {
     since: Epoch,
     /// The group's part of its pool, as [`share`] tells it. It is larger after a split.
     share: u32,
@@ -25,13 +25,13 @@ struct Tenure {
 
 /// The groups that this OSD leads by the newest map, here or not.
 #[derive(Debug, Default)]
-pub(crate) struct Tenures {
-    groups: BTreeMap<PgId, Tenure>,
+pub(crate) struct PrimarySince {
+    groups: BTreeMap<PgId, Led>,
     /// The latest beginning ever: what was sent since then is older than none.
     newest: Epoch,
 }
 
-impl Tenures {
+impl PrimarySince {
     /// Takes the next map. Groups that this OSD did not lead until now begin with `since`: the map's epoch, or 0 at a
     /// start, before which nobody asked anything of this process.
     pub(crate) fn follow(&mut self, map: &OsdMap, whoami: OsdId, since: Epoch) {
@@ -43,9 +43,9 @@ impl Tenures {
                     continue;
                 }
                 let share = share(seed, pg_num);
-                let since = before.get(&pg).filter(|tenure| share <= tenure.share).map_or(since, |tenure| tenure.since);
+                let since = before.get(&pg).filter(|led| share <= led.share).map_or(since, |led| led.since);
                 self.newest = self.newest.max(since);
-                self.groups.insert(pg, Tenure { since, share });
+                self.groups.insert(pg, Led { since, share });
             }
         }
     }
@@ -53,7 +53,7 @@ impl Tenures {
     /// Returns true if an operation that was sent by the map of `epoch` is older than the time during which this OSD
     /// leads its group.
     pub(crate) fn is_before(&self, epoch: Epoch, pg: PgId) -> bool {
-        epoch < self.newest && self.groups.get(&pg).is_some_and(|tenure| epoch < tenure.since)
+        epoch < self.newest && self.groups.get(&pg).is_some_and(|led| epoch < led.since)
     }
 
     /// The groups, in order.
@@ -74,46 +74,46 @@ mod tests {
     }
 
     /// The map of `epoch`, in which groups 0, 1 and so on are led by these.
-    fn follow(tenures: &mut Tenures, epoch: Epoch, leaders: &[OsdId]) {
+    fn follow(primary_since: &mut PrimarySince, epoch: Epoch, leaders: &[OsdId]) {
         let mut map = OsdMap { epoch, ..OsdMap::default() };
         map.pools.insert(3, Pool { pg_num: leaders.len() as u32, ..Pool::default() });
         map.primary_temp.extend((0..).zip(leaders).map(|(seed, osd)| (group(seed), *osd)));
-        tenures.follow(&map, ME, epoch);
+        primary_since.follow(&map, ME, epoch);
     }
 
     #[test]
     fn what_was_sent_before_a_group_was_led_elsewhere_is_older_than_its_tenure() {
-        let mut tenures = Tenures::default();
-        follow(&mut tenures, 5, &[ME, ME]);
-        follow(&mut tenures, 6, &[ME, 2]);
-        assert!(!tenures.is_before(4, group(1)), "a group that is not led here has no tenure");
-        follow(&mut tenures, 7, &[ME, ME]);
-        follow(&mut tenures, 8, &[ME, ME]);
-        let is_before = |seed| [4, 5, 6, 7, 8].map(|epoch| tenures.is_before(epoch, group(seed)));
+        let mut primary_since = PrimarySince::default();
+        follow(&mut primary_since, 5, &[ME, ME]);
+        follow(&mut primary_since, 6, &[ME, 2]);
+        assert!(!primary_since.is_before(4, group(1)), "a group that is not led here has no beginning");
+        follow(&mut primary_since, 7, &[ME, ME]);
+        follow(&mut primary_since, 8, &[ME, ME]);
+        let is_before = |seed| [4, 5, 6, 7, 8].map(|epoch| primary_since.is_before(epoch, group(seed)));
         assert_eq!(is_before(0), [true, false, false, false, false]);
         assert_eq!(is_before(1), [true, true, true, false, false]);
     }
 
     #[test]
     fn a_split_begins_a_tenure_and_a_union_goes_on_with_the_one_of_who_takes_in() {
-        let mut tenures = Tenures::default();
-        follow(&mut tenures, 5, &[ME, ME]);
-        follow(&mut tenures, 6, &[ME, ME, ME]);
-        let is_before = |tenures: &Tenures, epoch| [0, 1, 2].map(|seed| tenures.is_before(epoch, group(seed)));
-        assert_eq!(is_before(&tenures, 5), [true, false, true]);
-        follow(&mut tenures, 7, &[ME, ME]);
-        assert_eq!(is_before(&tenures, 6), [false, false, false]);
-        follow(&mut tenures, 8, &[ME, ME, ME]);
-        assert_eq!(is_before(&tenures, 7), [true, false, true]);
+        let mut primary_since = PrimarySince::default();
+        follow(&mut primary_since, 5, &[ME, ME]);
+        follow(&mut primary_since, 6, &[ME, ME, ME]);
+        let is_before = |primary_since: &PrimarySince, epoch| [0, 1, 2].map(|seed| primary_since.is_before(epoch, group(seed)));
+        assert_eq!(is_before(&primary_since, 5), [true, false, true]);
+        follow(&mut primary_since, 7, &[ME, ME]);
+        assert_eq!(is_before(&primary_since, 6), [false, false, false]);
+        follow(&mut primary_since, 8, &[ME, ME, ME]);
+        assert_eq!(is_before(&primary_since, 7), [true, false, true]);
     }
 
     #[test]
     fn nothing_is_older_than_the_start() {
-        let mut tenures = Tenures::default();
+        let mut primary_since = PrimarySince::default();
         let mut map = OsdMap { epoch: 9, ..OsdMap::default() };
         map.pools.insert(3, Pool { pg_num: 1, ..Pool::default() });
         map.primary_temp.insert(group(0), ME);
-        tenures.follow(&map, ME, 0);
-        assert!(!tenures.is_before(1, group(0)));
+        primary_since.follow(&map, ME, 0);
+        assert!(!primary_since.is_before(1, group(0)));
     }
 }
