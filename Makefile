@@ -79,7 +79,9 @@ check-fast: deps-build   ## does it compile, and do the tests of one room pass: 
 	$(CARGO) clippy $(if $(P),-p $(P),--workspace) --all-targets -- -D warnings
 	$(if $(P),$(CARGO) test -p $(P))
 
-lint: deps-build   ## rustfmt and clippy, warnings denied
+lint: deps-build   ## rustfmt, clippy and pyflakes, warnings denied
+	$(call need,pyflakes3,pyflakes3)
+	pyflakes3 tools/*.py tools/conformance/*/*.py
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 
@@ -116,9 +118,9 @@ fuzz-long: deps-build   ## the same under libFuzzer, FUZZ_EACH=600 seconds for e
 
 hostile: deps-test build   ## garbage, replays, idle crowds, greedy clients and tenants with bad intent against a running cluster
 	@$(PYTHON) -c 'import rbd' 2>/dev/null || $(MAKE) --no-print-directory deps-python
-	$(PYTHON) tools/conformance/tenants.py --nacre $(NACRE)
-	$(PYTHON) tools/conformance/hostile_peers.py --nacre $(NACRE)
-	$(PYTHON) tools/conformance/greedy_reads.py --nacre $(NACRE)
+	$(PYTHON) tools/conformance/faults/tenants.py --nacre $(NACRE)
+	$(PYTHON) tools/conformance/faults/hostile_peers.py --nacre $(NACRE)
+	$(PYTHON) tools/conformance/faults/greedy_reads.py --nacre $(NACRE)
 
 # For a machine that has time: nearly all is built once more, into target/mistakes.
 .PHONY: mistakes
@@ -191,41 +193,41 @@ lossydisk: deps-build fuse
 	$(RELEASE) --bin lossydisk
 
 kill-rounds: deps-test build lossydisk   ## ROUNDS=20 times kill -9, LOSSY_ROUNDS=6 power cuts on each driver, with a checker
-	$(PYTHON) tools/conformance/kill_rounds.py --nacre $(NACRE) --rounds $(ROUNDS) --seconds 1.5
-	$(PYTHON) tools/conformance/kill_rounds.py --nacre $(NACRE) --rounds 4 --auth cephx -- --driver epoll
-	$(PYTHON) tools/conformance/kill_rounds.py --nacre $(NACRE) --rounds $(LOSSY_ROUNDS) --seconds 1.5 --lossy $(LOSSY)
-	$(PYTHON) tools/conformance/kill_rounds.py --nacre $(NACRE) --rounds $(LOSSY_ROUNDS) --seconds 1.5 --lossy $(LOSSY) -- --driver epoll
-	$(PYTHON) tools/conformance/kill_rounds.py --nacre $(NACRE) --rounds 10 --seconds 1.5 --lossy $(LOSSY) --must-fail durable
-	$(PYTHON) tools/conformance/kill_rounds.py --nacre $(NACRE) --rounds 10 --seconds 1.5 --lossy $(LOSSY) --must-fail flushes
+	$(PYTHON) tools/conformance/faults/kill_rounds.py --nacre $(NACRE) --rounds $(ROUNDS) --seconds 1.5
+	$(PYTHON) tools/conformance/faults/kill_rounds.py --nacre $(NACRE) --rounds 4 --auth cephx -- --driver epoll
+	$(PYTHON) tools/conformance/faults/kill_rounds.py --nacre $(NACRE) --rounds $(LOSSY_ROUNDS) --seconds 1.5 --lossy $(LOSSY)
+	$(PYTHON) tools/conformance/faults/kill_rounds.py --nacre $(NACRE) --rounds $(LOSSY_ROUNDS) --seconds 1.5 --lossy $(LOSSY) -- --driver epoll
+	$(PYTHON) tools/conformance/faults/kill_rounds.py --nacre $(NACRE) --rounds 10 --seconds 1.5 --lossy $(LOSSY) --must-fail durable
+	$(PYTHON) tools/conformance/faults/kill_rounds.py --nacre $(NACRE) --rounds 10 --seconds 1.5 --lossy $(LOSSY) --must-fail flushes
 
 kill-rounds-long: deps-test build lossydisk   ## an hour or two: 500 times kill -9, 250 power cuts on each driver
-	$(PYTHON) tools/conformance/kill_rounds.py --nacre $(NACRE) --rounds 500
-	$(PYTHON) tools/conformance/kill_rounds.py --nacre $(NACRE) --rounds 250 --lossy $(LOSSY)
-	$(PYTHON) tools/conformance/kill_rounds.py --nacre $(NACRE) --rounds 250 --lossy $(LOSSY) -- --driver epoll
+	$(PYTHON) tools/conformance/faults/kill_rounds.py --nacre $(NACRE) --rounds 500
+	$(PYTHON) tools/conformance/faults/kill_rounds.py --nacre $(NACRE) --rounds 250 --lossy $(LOSSY)
+	$(PYTHON) tools/conformance/faults/kill_rounds.py --nacre $(NACRE) --rounds 250 --lossy $(LOSSY) -- --driver epoll
 
 model: deps-test build   ## MODEL_SECONDS=45 of random operations of librados against a model, with kills
-	$(PYTHON) tools/conformance/model_test.py --nacre $(NACRE) --seconds $(MODEL_SECONDS)
+	$(PYTHON) tools/conformance/faults/model_test.py --nacre $(NACRE) --seconds $(MODEL_SECONDS)
 
 model-long: deps-test build lossydisk   ## half an hour of it, on a disk that forgets, too
-	$(PYTHON) tools/conformance/model_test.py --nacre $(NACRE) --seconds 600 --workers 10
-	$(PYTHON) tools/conformance/model_test.py --nacre $(NACRE) --seconds 600 --lossy $(LOSSY)
-	$(PYTHON) tools/conformance/model_test.py --nacre $(NACRE) --seconds 600 --lossy $(LOSSY) -- --driver epoll
+	$(PYTHON) tools/conformance/faults/model_test.py --nacre $(NACRE) --seconds 600 --workers 10
+	$(PYTHON) tools/conformance/faults/model_test.py --nacre $(NACRE) --seconds 600 --lossy $(LOSSY)
+	$(PYTHON) tools/conformance/faults/model_test.py --nacre $(NACRE) --seconds 600 --lossy $(LOSSY) -- --driver epoll
 
 .PHONY: thrash
 THRASH_SECONDS ?= 120
 thrash: deps-test build   ## THRASH_SECONDS=120 of kills, stops, moves and splits of a cluster of processes; then all copies are compared
 	@$(PYTHON) -c 'import rbd' 2>/dev/null || $(MAKE) --no-print-directory deps-python
-	$(PYTHON) tools/conformance/thrash.py --nacre $(NACRE) --seconds $(THRASH_SECONDS)
+	$(PYTHON) tools/conformance/faults/thrash.py --nacre $(NACRE) --seconds $(THRASH_SECONDS)
 
 replica-reads: deps-test build   ## reads from replicas with stock clients: copies answer, and never with old data (about 1 minute)
 	@$(PYTHON) -c 'import rbd' 2>/dev/null || $(MAKE) --no-print-directory deps-python
-	$(PYTHON) tools/conformance/replica_reads.py --nacre $(NACRE)
+	$(PYTHON) tools/conformance/faults/replica_reads.py --nacre $(NACRE)
 
 radosgw: deps-test build   ## Ceph's object gateway on our cluster: users, buckets, objects, parts, versions, rules, garbage (about 1 minute)
 	$(call need,radosgw radosgw-admin,radosgw)
-	$(PYTHON) tools/conformance/radosgw.py --nacre $(NACRE) --auth cephx
-	$(PYTHON) tools/conformance/radosgw.py --nacre $(NACRE) --auth none --only objects shown
-	$(PYTHON) tools/conformance/radosgw_clients.py --nacre $(NACRE) --tools $(BUILT)/s3-clients --only s3cmd boto3-old
+	$(PYTHON) tools/conformance/foreign/radosgw.py --nacre $(NACRE) --auth cephx
+	$(PYTHON) tools/conformance/foreign/radosgw.py --nacre $(NACRE) --auth none --only objects shown
+	$(PYTHON) tools/conformance/foreign/radosgw_clients.py --nacre $(NACRE) --tools $(BUILT)/s3-clients --only s3cmd boto3-old
 
 # What users have: some of it comes from Debian, PyPI and the Go registry, into a folder.
 .PHONY: radosgw radosgw-clients radosgw-faults radosgw-scale
@@ -234,15 +236,15 @@ RADOSGW_KEYS ?= 1000000
 RADOSGW_ENTRIES ?= 300000
 radosgw-clients: deps-test build   ## Ceph's gateway with aws CLI 1 and 2, boto3 old and new, s3cmd, rclone, restic, minio-go, s3fs (about 5 minutes)
 	$(call need,radosgw radosgw-admin,radosgw)
-	$(PYTHON) tools/conformance/radosgw_clients.py --nacre $(NACRE) --tools $(BUILT)/s3-clients --must 5
+	$(PYTHON) tools/conformance/foreign/radosgw_clients.py --nacre $(NACRE) --tools $(BUILT)/s3-clients --must 5
 
 radosgw-faults: deps-test build   ## the gateway while OSDs are killed every 20 s for RADOSGW_SECONDS=300, and on full disks
 	$(call need,radosgw radosgw-admin,radosgw)
-	$(PYTHON) tools/conformance/radosgw_scale.py --nacre $(NACRE) --only kills full --seconds $(RADOSGW_SECONDS)
+	$(PYTHON) tools/conformance/foreign/radosgw_scale.py --nacre $(NACRE) --only kills full --seconds $(RADOSGW_SECONDS)
 
 radosgw-scale: deps-test build   ## long: RADOSGW_KEYS=1000000 keys resharded while written, RADOSGW_ENTRIES=300000 in one shard, garbage for RADOSGW_SECONDS=300
 	$(call need,radosgw radosgw-admin,radosgw)
-	$(PYTHON) tools/conformance/radosgw_scale.py --nacre $(NACRE) --only reshard shard garbage --keys $(RADOSGW_KEYS) --entries $(RADOSGW_ENTRIES) --seconds $(RADOSGW_SECONDS)
+	$(PYTHON) tools/conformance/foreign/radosgw_scale.py --nacre $(NACRE) --only reshard shard garbage --keys $(RADOSGW_KEYS) --entries $(RADOSGW_ENTRIES) --seconds $(RADOSGW_SECONDS)
 
 # Boards and rules of Debian's packages, and a Prometheus, which asks all of them.
 .PHONY: metrics deps-metrics
@@ -256,40 +258,40 @@ deps-boards:
 
 metrics: deps-test build deps-metrics   ## a real Prometheus asks every query of Ceph's boards, and rules fire (about 2 minutes)
 	@$(PYTHON) -c 'import rbd' 2>/dev/null || $(MAKE) --no-print-directory deps-python
-	timeout 600 $(PYTHON) tools/conformance/metrics.py --nacre $(NACRE)
+	timeout 600 $(PYTHON) tools/conformance/foreign/metrics.py --nacre $(NACRE)
 
 soak: deps-test build   ## SOAK_MINUTES=30 of mixed load: is memory flat?
-	$(PYTHON) tools/conformance/soak.py --nacre $(NACRE) --minutes $(SOAK_MINUTES)
+	$(PYTHON) tools/conformance/faults/soak.py --nacre $(NACRE) --minutes $(SOAK_MINUTES)
 
 full-disk: deps-test build   ## fills disks and hosts: writes wait, the rest goes on, and all recovers (about 2 minutes)
 	$(call need,mkfs.ext4 losetup,e2fsprogs mount)
-	$(PYTHON) tools/conformance/full_disk.py --nacre $(NACRE)
+	$(PYTHON) tools/conformance/faults/full_disk.py --nacre $(NACRE)
 
 .PHONY: raw-disks
 raw-disks: deps-test build   ## OSDs on loop devices of 512 and 4096 bytes a sector: discards, names, sizes (skipped without loop devices)
 	$(call need,losetup,mount)
-	timeout 300 $(PYTHON) tools/conformance/raw_disks.py --nacre $(NACRE)
+	timeout 300 $(PYTHON) tools/conformance/faults/raw_disks.py --nacre $(NACRE)
 
 refusals: deps-test build   ## wrong keys, disks, folders, commands: refused with a name, and nothing changed (about 1 minute)
 	$(call need,mkfs.ext4 losetup,e2fsprogs mount)
-	$(PYTHON) tools/conformance/refusals.py --nacre $(NACRE)
+	$(PYTHON) tools/conformance/faults/refusals.py --nacre $(NACRE)
 
 hosts: deps-test build   ## three hosts as network namespaces: up, token, join, a lost leader, cuts (1 min; skipped without root)
 	@/usr/bin/python3 -c 'import rbd' 2>/dev/null || $(MAKE) --no-print-directory deps-python
-	flock /tmp/nacre-hosts.lock /usr/bin/python3 tools/conformance/hosts.py --nacre $(NACRE)
-	flock /tmp/nacre-hosts.lock /usr/bin/python3 tools/conformance/thrash_hosts.py --nacre $(NACRE) --seconds 12 --every 1 --longest 3
+	flock /tmp/nacre-hosts.lock /usr/bin/python3 tools/conformance/faults/hosts.py --nacre $(NACRE)
+	flock /tmp/nacre-hosts.lock /usr/bin/python3 tools/conformance/faults/thrash_hosts.py --nacre $(NACRE) --seconds 12 --every 1 --longest 3
 
 # Not beside `hosts`: both use the same names.
 .PHONY: thrash-hosts hosts-figures
 thrash-hosts: deps-test build lossydisk   ## THRASH_SECONDS=120 of cuts, kills and lost power of whole hosts under load (skipped without root)
 	@$(PYTHON) -c 'import rbd' 2>/dev/null || $(MAKE) --no-print-directory deps-python
-	flock /tmp/nacre-hosts.lock /usr/bin/python3 tools/conformance/thrash_hosts.py --nacre $(NACRE) --lossy $(LOSSY) --seconds $(THRASH_SECONDS)
+	flock /tmp/nacre-hosts.lock /usr/bin/python3 tools/conformance/faults/thrash_hosts.py --nacre $(NACRE) --lossy $(LOSSY) --seconds $(THRASH_SECONDS)
 
 hosts-figures: deps-test build   ## figures of three hosts: made, leader killed, cut off (3 min; for a quiet machine)
-	flock /tmp/nacre-hosts.lock /usr/bin/python3 tools/conformance/hosts.py --nacre $(NACRE) --story figures
+	flock /tmp/nacre-hosts.lock /usr/bin/python3 tools/conformance/faults/hosts.py --nacre $(NACRE) --story figures
 
 # Not beside `hosts`: both use the same names.
-UPGRADE = /usr/bin/python3 tools/conformance/upgrade.py --nacre $(NACRE) --built $(BUILT)
+UPGRADE = /usr/bin/python3 tools/conformance/faults/upgrade.py --nacre $(NACRE) --built $(BUILT)
 .PHONY: upgrade before-build
 upgrade: deps-test build before-build   ## three hosts of the version before get this program one by one, under load (2 min; skipped without root)
 	$(call need,fio rbd,fio ceph-common)
@@ -310,29 +312,29 @@ deb-test: deps-test deb   ## installs the package in a root of its own, runs its
 	timeout 300 $(PYTHON) dist/deb/test.py --package "$$(ls -t $(DEB)/nacre_*.deb | head -1)" --cache $(DEB)
 
 bit-rot: deps-test build   ## flips bits in files of a stopped cluster: never wrong data (some 15 seconds)
-	$(PYTHON) tools/conformance/bit_rot.py --nacre $(NACRE)
+	$(PYTHON) tools/conformance/faults/bit_rot.py --nacre $(NACRE)
 
 formats: deps-test build   ## opens the clusters of every format version (some seconds)
-	$(PYTHON) tools/conformance/formats.py check --nacre $(NACRE)
+	$(PYTHON) tools/conformance/faults/formats.py check --nacre $(NACRE)
 
 OBJECTS ?= 1000000
 memory: deps-test build   ## memory of an OSD with OBJECTS=1000000 small objects, and its start after kill -9
-	$(PYTHON) tools/conformance/memory.py --nacre $(NACRE) --objects $(OBJECTS)
+	$(PYTHON) tools/conformance/figures/memory.py --nacre $(NACRE) --objects $(OBJECTS)
 
 MIB ?= 1024
 .PHONY: large-omaps
 large-omaps: deps-test build   ## an object with MIB=1024 of omap: snapshot, scrub, second copy, split, removal; how long others wait
-	$(PYTHON) tools/conformance/large_omap.py --nacre $(NACRE) --mib $(MIB)
+	$(PYTHON) tools/conformance/figures/large_omap.py --nacre $(NACRE) --mib $(MIB)
 
 # Root, and control groups that count memory; skipped where these are not.
 .PHONY: memory-pressure memory-pressure-long
 memory-pressure: deps-test build   ## three OSDs in a control group of 512 MiB, under load, its limit lowered and raised (1 min)
-	timeout 400 $(PYTHON) tools/conformance/memory_pressure.py --nacre $(NACRE) --dir .
+	timeout 400 $(PYTHON) tools/conformance/faults/memory_pressure.py --nacre $(NACRE) --dir .
 
 MINUTES ?= 10
 memory-pressure-long: deps-test build   ## the same for MINUTES=10, and in one of 2 GiB
-	$(PYTHON) tools/conformance/memory_pressure.py --nacre $(NACRE) --dir . --minutes $(MINUTES)
-	$(PYTHON) tools/conformance/memory_pressure.py --nacre $(NACRE) --dir . --minutes $(MINUTES) --limit-mib 2048
+	$(PYTHON) tools/conformance/faults/memory_pressure.py --nacre $(NACRE) --dir . --minutes $(MINUTES)
+	$(PYTHON) tools/conformance/faults/memory_pressure.py --nacre $(NACRE) --dir . --minutes $(MINUTES) --limit-mib 2048
 
 .PHONY: memory-hosts
 memory-hosts: deps-test build   ## MINUTES=10 of load in virtual machines: a host of 2 GiB, and a control group (version 2) of 512 MiB
@@ -341,7 +343,7 @@ memory-hosts: deps-test build   ## MINUTES=10 of load in virtual machines: a hos
 
 .PHONY: memory-small bench
 memory-small: deps-test build   ## the same with 50,000 objects (half a minute)
-	timeout 300 $(PYTHON) tools/conformance/memory.py --nacre $(NACRE) --objects 50000 --seconds 2
+	timeout 300 $(PYTHON) tools/conformance/figures/memory.py --nacre $(NACRE) --objects 50000 --seconds 2
 
 BENCH ?=
 bench: deps-build   ## micro-benchmarks: medians against demands; BENCH= part of a name, as `make bench BENCH=crush`
@@ -354,7 +356,7 @@ scale: deps-build   ## figures of a monitor among 1,000 OSDs, and of changes of 
 	$(SCALE) lost
 	$(SCALE) commands
 	$(SCALE) changes 10000 16
-	$(PYTHON) tools/conformance/map_changes.py --nacre target/release/nacre
+	$(PYTHON) tools/conformance/figures/map_changes.py --nacre target/release/nacre
 
 # Sizes of disks, operations of a day, and numbers of objects of the table. 20 million objects need 8 GiB of memory for the disk's model.
 AGE_SIZES ?= 4G
@@ -368,7 +370,7 @@ age-long:      ## the same with disks up to 16 TiB and 20 million objects (hours
 AGED_FORM ?= --short
 aged: deps-test build   ## operations per second on a disk just filled, and on the same disk aged by stock clients (10 min)
 	$(call need,fio,fio)
-	cd tools/conformance && $(PYTHON) aged.py --nacre $(abspath $(NACRE)) $(if $(AGED_PEER),--peer $(AGED_PEER)) $(AGED_FORM)
+	cd tools/conformance/figures && $(PYTHON) aged.py --nacre $(abspath $(NACRE)) $(if $(AGED_PEER),--peer $(AGED_PEER)) $(AGED_FORM)
 
 age: deps-build   ## writes docs/performance/aging.md: what a store costs that is years old (15 min; for a quiet machine)
 	$(CARGO) build --release -p age
@@ -390,15 +392,15 @@ instructions-update: deps-build   ## write docs/instructions.json anew, after a 
 	$(INSTRUCTIONS) update docs/instructions.json
 
 idle: deps-test build   ## seconds to `ready`, memory and processor time of a cluster that nobody uses
-	timeout 180 $(PYTHON) tools/conformance/idle.py --nacre $(NACRE)
+	timeout 180 $(PYTHON) tools/conformance/figures/idle.py --nacre $(NACRE)
 
 .PHONY: at-rest
 .PHONY: tools-of-others
 tools-of-others: deps-test build   ## answers to every command that reads, as other people's tools ask, against Ceph's (LIST=1: what else there is)
-	$(PYTHON) tools/conformance/tools_of_others.py --nacre $(NACRE) $(if $(LIST),--list)
+	$(PYTHON) tools/conformance/foreign/tools_of_others.py --nacre $(NACRE) $(if $(LIST),--list)
 
 at-rest: deps-test build   ## processor time of OSDs that lost their monitors and peers, are full or suspended; a client in a loop (5 min)
-	timeout 300 $(PYTHON) tools/conformance/at_rest.py --nacre $(NACRE)
+	timeout 300 $(PYTHON) tools/conformance/faults/at_rest.py --nacre $(NACRE)
 
 flamegraph: build   ## make docs/laboratory/flamegraph.html anew: where the processor time of 4 KiB operations goes
 	$(call need,perf,linux-perf)

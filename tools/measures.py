@@ -11,7 +11,6 @@ and does not expand macros: what a macro writes is not seen. Of this house it re
 import argparse
 import collections
 import re
-import statistics
 import subprocess
 from pathlib import Path
 
@@ -240,7 +239,6 @@ def measures(root):
     sizes = sorted(len(file.lines) for file in files)
     comment_lines = sum(1 for file in files for line in file.comments.split("\n") if line.strip())
     module_text = sum(1 for file in files if file.text.lstrip().startswith("//!"))
-    docs = re.compile(r"(?:^|\n)[ \t]*///[ \t]*(\S[^\n]*)")
     firsts = []
     for file in files:
         before = False

@@ -1,7 +1,7 @@
 //! Tells the program the commit that it is built of, as `NACRE_COMMIT`: 40 hexadecimal digits.
 //!
-//! Who builds may say it (`NACRE_COMMIT` in the environment). Else git says it. Without git it is forty zeros: tools read the digits out of
-//! version texts, so there must be some.
+//! Who builds may say it (`NACRE_COMMIT` in the environment). Else git says it. Without git it is forty zeros: tools
+//! read the digits out of version texts, so there must be some.
 
 use std::process::Command;
 
@@ -17,8 +17,8 @@ fn is_commit(text: &str) -> bool {
     text.len() == UNKNOWN.len() && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// The commit of the repository in which this file is. A repository around an unpacked archive says nothing of it, so the file must be known
-/// there.
+/// The commit of the repository in which this file is. A repository around an unpacked archive says nothing of it, so
+/// the file must be known there.
 fn commit() -> Option<String> {
     git(&["ls-files", "--error-unmatch", "build.rs"])?;
     git(&["rev-parse", "HEAD"])

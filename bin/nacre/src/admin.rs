@@ -1,5 +1,5 @@
-//! Admin sockets: requests to a daemon of this machine, in the protocol of `ceph daemon`. A request is a command as JSON
-//! that ends with a zero byte; an answer is its length (4 bytes, big-endian) and its text.
+//! Admin sockets: requests to a daemon of this machine, in the protocol of `ceph daemon`. A request is a command as
+//! JSON that ends with a zero byte; an answer is its length (4 bytes, big-endian) and its text.
 
 use anyhow::{Context, Result, bail};
 use runtime::Caller;
@@ -26,7 +26,8 @@ const LONGEST_PATH: usize = 108;
 pub(crate) struct Sockets(Vec<PathBuf>);
 
 impl Sockets {
-    /// Opens `DIR/NAME.asok` for each daemon. What lies there from an earlier process is replaced: the caller holds DIR's lock.
+    /// Opens `DIR/NAME.asok` for each daemon. What lies there from an earlier process is replaced: the caller holds
+    /// DIR's lock.
     pub(crate) fn open(dir: &Path, daemons: impl Iterator<Item = (String, Caller)>) -> Result<Self> {
         let mut sockets = Self(Vec::new());
         for (name, caller) in daemons {

@@ -1,7 +1,8 @@
 //! OSDs that run for a moment, to be asked what they know.
 
 use crate::cli::Common;
-use crate::daemon::Event;
+use crate::daemon;
+use crate::events::Event;
 use crate::log::Logs;
 use crate::memory::Watch;
 use crate::osds::{Memory, Place};
@@ -17,8 +18,8 @@ use std::time::{Duration, Instant};
 /// How long OSDs may take to tell their newest map: they read their journals first.
 const ASKED: Duration = Duration::from_secs(60);
 
-/// The newest OSD map of each OSD of this host that can be asked: epoch, and bytes in hexadecimal. The OSDs run for a moment, without a
-/// monitor and reachable for nobody.
+/// The newest OSD map of each OSD of this host that can be asked: epoch, and bytes in hexadecimal. The OSDs run for a
+/// moment, without a monitor and reachable for nobody.
 pub(crate) fn newest_maps(dir: &Path, state: &State, signals: Signals) -> Result<BTreeMap<i32, (u32, String)>> {
     let logs = Logs::of(dir, None, state.log_file.as_deref())?;
     let mut process = Process::new(dir, logs, signals)?;
@@ -39,7 +40,7 @@ pub(crate) fn newest_maps(dir: &Path, state: &State, signals: Signals) -> Result
             }
         }
         let end = Instant::now() + ASKED;
-        while found.len() < process.osds.len() && Instant::now() < end {
+        while found.len() < process.roster().daemons().len() && Instant::now() < end {
             match process.events.recv_timeout(POLL) {
                 Ok(Event::Signal(_)) => bail!("told to stop"),
                 Ok(Event::Ended(name, ended)) => {
@@ -48,10 +49,10 @@ pub(crate) fn newest_maps(dir: &Path, state: &State, signals: Signals) -> Result
                 }
                 _ => {}
             }
-            for osd in &process.osds {
-                let id: Option<i32> = osd.name.strip_prefix("osd.").and_then(|id| id.parse().ok());
+            for (name, osd) in process.roster().daemons() {
+                let id: Option<i32> = name.strip_prefix("osd.").and_then(|id| id.parse().ok());
                 let Some(id) = id.filter(|id| !found.contains_key(id)) else { continue };
-                let Some(told) = osd.ask(r#"{"prefix":"newest_osdmap"}"#, Duration::from_millis(500)) else { continue };
+                let Some(told) = daemon::ask(&osd, r#"{"prefix":"newest_osdmap"}"#, Duration::from_millis(500)) else { continue };
                 if let (Some(epoch), Some(map)) = (told["epoch"].as_u64(), told["full"].as_str()) {
                     found.insert(id, (u32::try_from(epoch).unwrap_or(u32::MAX), map.to_owned()));
                 }

@@ -2,15 +2,15 @@
 
 use anyhow::{Context, Result};
 use msgr::auth::{Auth, ClientAuth, Key};
-use node::{CallId, Mono, Now};
+use node::{Mail, MailId, Mono, Now};
 use objecter::{ClientNode, Config, Driver, Event, Objecter, OpId};
-use runtime::{Caller, Setup};
-use serde_json::{Value, json};
+use runtime::{Caller, PostOffice, Setup};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use types::{EntityName, Errno, Rope, UTime};
+use types::{EntityName, Rope, UTime};
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -18,9 +18,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A key is wrong when it was refused so often: a monitor that is a little behind may not know a new one yet.
 const REFUSALS: u32 = 4;
 
+/// The address of the client's machine among those that have to do with it.
+const MACHINE: MailId = MailId(0);
+
 /// A client that is connected, or tries to be.
 pub(crate) struct Client {
     caller: Caller,
+    office: PostOffice,
     thread: Option<JoinHandle<()>>,
     monitors: Vec<SocketAddr>,
 }
@@ -67,10 +71,13 @@ impl Client {
         let config = Config { monitors: monitors.iter().map(|a| crate::monitors::at(*a)).collect(), ..Config::default() };
         let machine = ClientNode::new(messenger, Auth::client(auth), config, crate::keys::random()?, Commands::default());
         let (caller, inbox) = runtime::mailbox().context("make a mailbox")?;
-        let setup = Setup { inbox: Some(inbox), driver: runtime::Choice::Epoll, ..Setup::new() };
+        let office = PostOffice::default();
+        office.register(MACHINE, &caller);
+        let post = Some((MACHINE, office.clone()));
+        let setup = Setup { inbox: Some(inbox), driver: runtime::Choice::Epoll, post, ..Setup::new() };
         let body = move || drop(runtime::run(Box::new(machine), setup));
         let thread = std::thread::Builder::new().name("client".into()).spawn(body).context("start a thread for a client")?;
-        Ok(Self { caller, thread: Some(thread), monitors: monitors.to_vec() })
+        Ok(Self { caller, office, thread: Some(thread), monitors: monitors.to_vec() })
     }
 
     /// Gives a command, as JSON.
@@ -80,14 +87,11 @@ impl Client {
 
     /// The same, for so long.
     pub(crate) fn command_within(&self, command: &Value, patience: Duration) -> Result<Reply, Failure> {
-        let Ok(answer) = self.caller.call(command.to_string(), patience) else { return Err(Failure::Silence) };
-        let told: Value = serde_json::from_str(&answer.text).unwrap_or_default();
-        let text = |name: &str| told[name].as_str().unwrap_or_default().to_owned();
-        match (answer.result, told["key"].as_bool()) {
-            (0, _) => Ok(Reply { output: text("output"), status: text("status") }),
-            (_, Some(false)) => Err(Failure::Key),
-            (result, _) => Err(Failure::Refused(-result, text("status"))),
-        }
+        // An address for each question: there is one answer to it.
+        let outside = self.office.outside();
+        outside.send(MACHINE, Box::new(Ask(command.to_string()))).map_err(|_| Failure::Silence)?;
+        let (_, told) = outside.receive(patience).map_err(|_| Failure::Silence)?;
+        told.downcast::<Told>().map_or(Err(Failure::Silence), |told| told.0)
     }
 
     /// The same; every failure is a sentence.
@@ -115,21 +119,34 @@ impl Drop for Client {
     }
 }
 
-/// What the client's machine does: each call is a command, answered when its reply is there.
+/// A command, as JSON: mail to the client's machine.
+struct Ask(String);
+
+/// How it was answered: mail to who asked.
+struct Told(Result<Reply, Failure>);
+
+/// What the client's machine does: it gives each command that comes to the monitors, and sends the reply back when it
+/// is there.
 #[derive(Default)]
 struct Commands {
-    calls: BTreeMap<OpId, CallId>,
-    answers: Vec<(CallId, i32, String)>,
+    asked: BTreeMap<OpId, MailId>,
+    answers: Vec<(MailId, Mail)>,
+}
+
+impl Commands {
+    fn answer(&mut self, to: MailId, how: Result<Reply, Failure>) {
+        self.answers.push((to, Box::new(Told(how))));
+    }
 }
 
 impl Driver for Commands {
     fn event(&mut self, _now: Now, event: Event, _objecter: &mut Objecter) {
         if let Event::CommandDone { id, result, status, output } = event
-            && let Some(call) = self.calls.remove(&id)
+            && let Some(asker) = self.asked.remove(&id)
         {
-            let output = output.contiguous();
-            let text = json!({"status": status, "output": String::from_utf8_lossy(&output)}).to_string();
-            self.answers.push((call, result, text));
+            let output = String::from_utf8_lossy(&output.contiguous()).into_owned();
+            let done = if result == 0 { Ok(Reply { output, status }) } else { Err(Failure::Refused(-result, status)) };
+            self.answer(asker, done);
         }
     }
 
@@ -139,15 +156,16 @@ impl Driver for Commands {
         Mono::NEVER
     }
 
-    fn call(&mut self, _now: Now, call: CallId, command: &str, objecter: &mut Objecter) -> Option<(i32, String)> {
-        self.calls.insert(objecter.command(command.to_owned(), Rope::new()), call);
-        None
+    fn mail(&mut self, _now: Now, from: MailId, mail: Mail, objecter: &mut Objecter) {
+        if let Ok(ask) = mail.downcast::<Ask>() {
+            self.asked.insert(objecter.command(ask.0, Rope::new()), from);
+        }
     }
 
-    fn answers(&mut self, refusals: u32) -> Vec<(CallId, i32, String)> {
+    fn outgoing(&mut self, refusals: u32) -> Vec<(MailId, Mail)> {
         if refusals >= REFUSALS {
-            let refused = std::mem::take(&mut self.calls).into_values();
-            self.answers.extend(refused.map(|call| (call, Errno::EACCES.wire(), json!({"key": false}).to_string())));
+            let refused = std::mem::take(&mut self.asked).into_values();
+            refused.for_each(|asker| self.answer(asker, Err(Failure::Key)));
         }
         std::mem::take(&mut self.answers)
     }

@@ -1,6 +1,8 @@
 //! Machines on threads: each on its own, or several that share one.
 
+use crate::events::{Ended, Event};
 use crate::log::Log;
+use crate::service::{Kind, Service};
 use anyhow::{Context, Result};
 use node::{Level, Node};
 use runtime::{Caller, Setup};
@@ -9,37 +11,57 @@ use std::panic::AssertUnwindSafe;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-/// What the process is told.
-pub(crate) enum Event {
-    /// SIGTERM or SIGINT; SIGHUP of a terminal that is gone.
-    Signal(i32),
-    /// A daemon is over.
-    Ended(String, Ended),
-    /// What the cluster wants of this host.
-    Duties(crate::follow::Duties),
-}
-
-/// How a daemon ended.
-pub(crate) enum Ended {
-    /// As it was told.
-    Clean,
-    /// It said why it cannot go on.
-    Failed(String),
-    /// A bug. Its log has the place.
-    Panicked,
-}
+/// How long a monitor is waited for when it is asked whether it serves. It answers when it does.
+const MOMENT: Duration = Duration::from_millis(3);
+/// How long an OSD is waited for when it is asked for its state.
+const STATUS: Duration = Duration::from_millis(200);
 
 /// A daemon that runs.
 pub(crate) struct Daemon {
     /// `osd.0`, `mon.a`
     pub(crate) name: String,
+    pub(crate) kind: Kind,
     /// For requests.
     pub(crate) caller: Caller,
+}
+
+impl Service for Daemon {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    fn caller(&self) -> Option<&Caller> {
+        Some(&self.caller)
+    }
+
+    fn serves(&self) -> bool {
+        match self.kind {
+            // A monitor answers as soon as it serves.
+            Kind::Monitor => ask(&self.caller, r#"{"prefix":"ready"}"#, MOMENT).is_some(),
+            _ => ask(&self.caller, r#"{"prefix":"status"}"#, STATUS).is_some_and(|status| status["state"] == "active"),
+        }
+    }
+
+    fn stop(&mut self) -> bool {
+        self.caller.stop();
+        false
+    }
+}
+
+/// A daemon's answer to `command` (JSON), if it comes soon and is no error.
+pub(crate) fn ask(caller: &Caller, command: &str, patience: Duration) -> Option<serde_json::Value> {
+    let answer = caller.call(command, patience).ok()?;
+    (answer.result == 0).then(|| serde_json::from_str(&answer.text).unwrap_or_default())
 }
 
 /// What a daemon is made of.
 pub(crate) struct Makings {
     pub(crate) name: String,
+    pub(crate) kind: Kind,
     pub(crate) setup: Setup,
     pub(crate) log: Log,
     /// Makes its machine, in its thread.
@@ -47,31 +69,19 @@ pub(crate) struct Makings {
 }
 
 impl Daemon {
-    /// Starts a thread for a daemon. Its end is told to `events`.
-    pub(crate) fn start(makings: Makings, events: Sender<Event>) -> Result<Self> {
-        let mut started = Self::start_together(vec![makings], events)?;
-        Ok(started.pop().expect("one was started"))
-    }
-
     /// Starts one thread for several daemons. The end of each is told to `events`.
     pub(crate) fn start_together(mut all: Vec<Makings>, events: Sender<Event>) -> Result<Vec<Self>> {
         let mut daemons = Vec::new();
-        for Makings { name, setup, log, .. } in &mut all {
+        for Makings { name, kind, setup, log, .. } in &mut all {
             let (caller, inbox) = runtime::mailbox().context("make a mailbox")?;
             setup.inbox = Some(inbox);
             setup.log = Box::new(log.clone());
-            daemons.push(Self { name: name.clone(), caller });
+            daemons.push(Self { name: name.clone(), kind: *kind, caller });
         }
         let thread = thread_name(&daemons);
         let body = move || run(all, &events);
         std::thread::Builder::new().name(thread.clone()).spawn(body).with_context(|| format!("start a thread for {thread}"))?;
         Ok(daemons)
-    }
-
-    /// Its answer to `command` (JSON), if it comes soon and is no error.
-    pub(crate) fn ask(&self, command: &str, patience: Duration) -> Option<serde_json::Value> {
-        let answer = self.caller.call(command, patience).ok()?;
-        (answer.result == 0).then(|| serde_json::from_str(&answer.text).unwrap_or_default())
     }
 }
 
@@ -87,7 +97,7 @@ fn thread_name(daemons: &[Daemon]) -> String {
 /// Runs the machines of a thread, and tells how each ended.
 fn run(all: Vec<Makings>, events: &Sender<Event>) {
     let (mut running, mut machines) = (BTreeMap::new(), Vec::new());
-    for (at, Makings { name, setup, log, make }) in all.into_iter().enumerate() {
+    for (at, Makings { name, setup, log, make, .. }) in all.into_iter().enumerate() {
         running.insert(at, (name, log));
         machines.push((make, setup));
     }

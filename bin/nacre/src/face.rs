@@ -1,23 +1,25 @@
 //! What this host shows over HTTP: metrics to everybody, a page to those who are at this host.
 //!
-//! *Who is asked.* Daemons of this process, by their mailboxes, when somebody asks: `perf dump` of OSDs, `mon_status` of monitors. The
-//! monitor that leads makes the picture of the cluster (`nacre picture`); so the host that runs it tells the cluster's families, and no
-//! other host does. The page of a host whose monitor does not lead asks the monitors, as this host's administrator.
+//! *Who is asked.* Daemons of this process, by their mailboxes, when somebody asks: `perf dump` of OSDs, `mon_status`
+//! of monitors. The monitor that leads makes the picture of the cluster (`nacre picture`); so the host that runs it
+//! tells the cluster's families, and no other host does. The page of a host whose monitor does not lead asks the
+//! monitors, as this host's administrator.
 //!
-//! *Without a majority* there is no leader. The host that ran the last one goes on to tell the last picture, with its age, until it hears of
-//! another leader.
+//! *Without a majority* there is no leader. The host that ran the last one goes on to tell the last picture, with its
+//! age, until it hears of another leader.
 //!
-//! *Who sees the page.* It names images, hosts and what happened, and has no password yet. So only requests from this host are answered: a
-//! browser elsewhere comes through `ssh -L`. A page of elsewhere that a browser on this host shows gets nothing either: the name by
-//! which it asks must be an address, `localhost` or this host's.
+//! *Who sees the page.* It names images, hosts and what happened, and has no password yet. So only requests from this
+//! host are answered: a browser elsewhere comes through `ssh -L`. A page of elsewhere that a browser on this host shows
+//! gets nothing either: the name by which it asks must be an address, `localhost` or this host's.
 //!
-//! *What it costs.* However many ask, the daemons are asked once a second at most, and the leader once in a hundred times as long as the
-//! picture took.
+//! *What it costs.* However many ask, the daemons are asked once a second at most, and the leader once in a hundred
+//! times as long as the picture took.
 
 use crate::client::Client;
 use crate::host;
 use crate::log::Log;
 use crate::process::{Process, Roster};
+use crate::service::{Kind, Service};
 use crate::token;
 use face::metrics::{self, Picture, Told};
 use face::page::{self, Slow, View};
@@ -64,7 +66,7 @@ pub(crate) fn services(door: Option<&TcpListener>) -> BTreeMap<String, String> {
 }
 
 /// Serves metrics from now on. What hinders that is told, and no reason to stop.
-pub(crate) fn serve(process: &Process, dir: &Path, door: TcpListener) -> Option<Running> {
+pub(crate) fn serve(process: &Process, dir: &Path, door: TcpListener) -> Option<Box<dyn Service>> {
     let site = Front(Arc::new(Shown {
         roster: process.roster(),
         host: host::name(),
@@ -73,7 +75,34 @@ pub(crate) fn serve(process: &Process, dir: &Path, door: TcpListener) -> Option<
         viewers: Mutex::default(),
     }));
     let server = Server { listeners: vec![door], limits: Limits::default(), site };
-    server.start("metrics").map_err(|e| warn(&process.log, &format!("metrics are not served: {e}"))).ok()
+    let running = server.start("metrics").map_err(|e| warn(&process.log, &format!("metrics are not served: {e}"))).ok()?;
+    Some(Box::new(Served(Some(running))))
+}
+
+/// The server, while it runs.
+struct Served(Option<Running>);
+
+impl Service for Served {
+    fn name(&self) -> &'static str {
+        "metrics"
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Front
+    }
+
+    fn caller(&self) -> Option<&Caller> {
+        None
+    }
+
+    fn serves(&self) -> bool {
+        self.0.is_some()
+    }
+
+    fn stop(&mut self) -> bool {
+        self.0 = None;
+        true
+    }
 }
 
 fn warn(log: &Log, text: &str) {

@@ -1,15 +1,16 @@
-//! What the cluster wants of this host now: which monitors it runs, and where all of them are. A thread asks every few seconds.
+//! What the cluster wants of this host now: which monitors it runs, and where all of them are. A thread asks every few
+//! seconds.
 
 use crate::cli::{Auth, Common};
 use crate::client::Client;
-use crate::daemon::Event;
+use crate::events::{Duties, Event};
 use crate::process::Process;
 use crate::state::{MonState, State};
 use crate::{conf, host, initial, keys, monitors, state, token};
 use anyhow::{Context, Result};
 use node::Level;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
@@ -17,14 +18,6 @@ use std::time::Duration;
 
 /// How often it is asked.
 const EVERY: Duration = Duration::from_secs(5);
-
-/// What the monitors answered.
-pub(crate) struct Duties {
-    /// Names of the monitors that this host is to run.
-    mons: BTreeSet<String>,
-    /// All monitors of the cluster.
-    all: Vec<(String, SocketAddr)>,
-}
 
 /// Asks for ever; the process ends without it.
 pub(crate) fn watch(dir: PathBuf, events: Sender<Event>) -> Result<()> {
@@ -88,8 +81,9 @@ pub(crate) fn follow(process: &mut Process, state: &mut State, place: &Place<'_>
     Ok(())
 }
 
-/// The monitors of this host that the cluster does not have. One of their name may be another host's by now; one that is listed at
-/// their IP address is theirs, though the cluster may not know yet what this host is called, or at which port it listens.
+/// The monitors of this host that the cluster does not have. One of their name may be another host's by now; one that
+/// is listed at their IP address is theirs, though the cluster may not know yet what this host is called, or at which
+/// port it listens.
 fn removed<'a>(run: &'a [(String, SocketAddr)], duties: &Duties) -> Vec<&'a String> {
     let listed = |name: &String, at: &SocketAddr| duties.all.iter().any(|(mon, addr)| mon == name && addr.ip() == at.ip());
     let stays = |(name, at): &&(String, SocketAddr)| duties.mons.contains(name) || listed(name, at);
@@ -130,7 +124,7 @@ fn start_monitor(process: &mut Process, state: &mut State, place: &Place<'_>, na
 /// A monitor that was removed from the cluster ends; its store is put aside.
 fn drop_monitor(process: &mut Process, state: &mut State, dir: &Path, name: &str) -> Result<()> {
     process.log.say(Level::Warn, format!("mon.{name} was removed from the cluster; it is stopped"));
-    process.stop_mon(&format!("mon.{name}"));
+    process.dismiss(&format!("mon.{name}"));
     let Some(mon) = state.monitors().into_iter().find(|m| m.name == name) else { return Ok(()) };
     let store = mon.folder(dir).join("store");
     if store.exists() {

@@ -3,8 +3,9 @@
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Marks of what disks hold: where, which bytes, and what it is. Sources: the headers of the Linux kernel for each of them
-/// (`include/uapi/linux/magic.h` and the folders of the file systems), the UEFI specification (GPT), LUKS's and qcow2's own.
+/// Marks of what disks hold: where, which bytes, and what it is. Sources: the headers of the Linux kernel for each of
+/// them (`include/uapi/linux/magic.h` and the folders of the file systems), the UEFI specification (GPT), LUKS's and
+/// qcow2's own.
 const MARKS: &[(u64, &[u8], &str)] = &[
     (0x438, &[0x53, 0xef], "an ext2, ext3 or ext4 file system"),
     (0, b"XFSB", "an XFS file system"),

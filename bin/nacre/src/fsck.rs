@@ -15,7 +15,8 @@ use store::fsck::{BlockRead, BlockWrite, Report, Severity};
 mod exit {
     /// All is well, or was mended.
     pub(super) const CLEAN: u8 = 0;
-    /// Something is wrong, but nothing is lost. (1 says that the check itself could not be done, as with any error of `nacre`.)
+    /// Something is wrong, but nothing is lost. (1 says that the check itself could not be done, as with any error of
+    /// `nacre`.)
     pub(super) const MINOR: u8 = 2;
     /// Some data is damaged: reads of it give EIO.
     pub(super) const DATA: u8 = 3;

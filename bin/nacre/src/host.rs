@@ -147,8 +147,8 @@ fn disk_path(name: &str) -> Option<String> {
     links.filter(of).min().map(|link| link.display().to_string())
 }
 
-/// The network interface that has an address, as far as the system's tables tell; empty for the host's own (loopback), as
-/// in Ceph.
+/// The network interface that has an address, as far as the system's tables tell; empty for the host's own (loopback),
+/// as in Ceph.
 pub(crate) fn interface(ip: IpAddr) -> String {
     let found = match ip {
         _ if ip.is_loopback() => None,
@@ -177,8 +177,8 @@ fn by_address(table: &str, ip: u128) -> Option<String> {
     found.next()?.last().map(|name| (*name).to_owned())
 }
 
-/// Listens where it was asked for. A process that was killed a moment ago may keep its port for some more milliseconds, while
-/// the kernel ends what it had begun.
+/// Listens where it was asked for. A process that was killed a moment ago may keep its port for some more milliseconds,
+/// while the kernel ends what it had begun.
 pub(crate) fn listen(ip: IpAddr, port: u16) -> Result<TcpListener> {
     let begin = Instant::now();
     loop {

@@ -15,8 +15,8 @@ const MGR_CAPS: &[(&str, &str)] = &[("mds", "allow *"), ("mon", "allow profile m
 /// What OSDs may do.
 pub(crate) const OSD_CAPS: &[(&str, &str)] = &[("mgr", "allow profile osd"), ("mon", "allow profile osd"), ("osd", "allow *")];
 
-/// Keys of all daemons and of the administrator, from their keyrings; those that are missing are made, unless the monitor has others
-/// already: a keyring with an invented key would only look as if it were the lost one.
+/// Keys of all daemons and of the administrator, from their keyrings; those that are missing are made, unless the
+/// monitor has others already: a keyring with an invented key would only look as if it were the lost one.
 pub(crate) fn initial_keys(dir: &Path, state: &State) -> Result<Vec<mon::InitialKey>> {
     let mut all = vec![
         (dir.join("mon/keyring"), "mon.".to_owned(), MON_CAPS),

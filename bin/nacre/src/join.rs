@@ -116,8 +116,8 @@ fn redeem(invitation: &Invitation, args: &Join) -> Result<Welcome> {
     Ok(Welcome { mon_key: secret("mon_key")?, admin_key: secret("admin_key")?, monitors, seat })
 }
 
-/// Names OSDs that the cluster still has of this host's former life, and that no disk given here holds: they stay down, in its maps and its
-/// health, until somebody removes them.
+/// Names OSDs that the cluster still has of this host's former life, and that no disk given here holds: they stay down,
+/// in its maps and its health, until somebody removes them.
 fn tell_of_former_osds(state: &State, welcome: &Welcome, cephx: bool) {
     let addrs: Vec<SocketAddr> = welcome.monitors.iter().map(|(_, addr)| *addr).collect();
     let tree = Client::new("client.admin", cephx.then_some(welcome.admin_key), &addrs)
@@ -165,7 +165,8 @@ fn prepare(dir: &Path, state: &mut State, welcome: &Welcome, invitation: &Invita
     state.save(dir)
 }
 
-/// Gets numbers and keys for the OSDs from the cluster. The same disk gets the same number, however often it is asked for.
+/// Gets numbers and keys for the OSDs from the cluster. The same disk gets the same number, however often it is asked
+/// for.
 pub(crate) fn number_osds<'a>(dir: &Path, osds: impl Iterator<Item = &'a mut OsdState>, admin: &Client) -> Result<()> {
     for osd in osds {
         number_osd(dir, osd, None, admin)?;

@@ -75,8 +75,8 @@ fn drain_status(client: &Client, name: &str) -> Result<Option<Value>> {
     }
 }
 
-/// Refuses to leave under a name that the cluster does not know while it still has OSDs or monitors of this folder. If it has none, an
-/// earlier run got as far as that.
+/// Refuses to leave under a name that the cluster does not know while it still has OSDs or monitors of this folder. If
+/// it has none, an earlier run got as far as that.
 fn refuse_unknown(client: &Client, name: &str, state: &State) -> Result<()> {
     let ask = |what: &str| -> Result<Value> {
         let reply = client.run(&json!({"prefix": what, "format": "json"}))?;
@@ -107,8 +107,8 @@ fn listed_osds(dump: &Value, state: &State) -> Result<Vec<String>> {
     Ok(listed)
 }
 
-/// The folder's monitors that are in the map: `mon.NAME`. Their letters are given to other hosts when they are free. So a monitor is the
-/// folder's only if it is listed at the folder's port of an address that this machine has (`here`).
+/// The folder's monitors that are in the map: `mon.NAME`. Their letters are given to other hosts when they are free. So
+/// a monitor is the folder's only if it is listed at the folder's port of an address that this machine has (`here`).
 fn listed_monitors(dump: &Value, state: &State, here: impl Fn(IpAddr) -> bool) -> Vec<String> {
     let known = dump["mons"].as_array().map(Vec::as_slice).unwrap_or_default();
     let at = |name: &str| {
@@ -221,7 +221,8 @@ fn wait(client: &Client, name: &str) -> Result<()> {
     }
 }
 
-/// Sees to it that the other monitors can decide when those of this host stop: one that votes alone gives the vote away first.
+/// Sees to it that the other monitors can decide when those of this host stop: one that votes alone gives the vote away
+/// first.
 fn hand_over(client: &Client, name: &str) -> Result<()> {
     let (begin, mut told) = (Instant::now(), false);
     loop {

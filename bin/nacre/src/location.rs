@@ -1,7 +1,8 @@
 //! Where this host is in the CRUSH map: `--location`.
 //!
-//! *A new host* gets its bucket when its first OSD boots: each OSD tells the monitors what `nacre.toml` says. *A host that has a bucket* is
-//! moved only when `--location` is given, once the host serves; a start without it moves nothing, wherever somebody put the bucket.
+//! *A new host* gets its bucket when its first OSD boots: each OSD tells the monitors what `nacre.toml` says. *A host
+//! that has a bucket* is moved only when `--location` is given, once the host serves; a start without it moves nothing,
+//! wherever somebody put the bucket.
 
 use crate::client::Failure;
 use crate::state::State;

@@ -7,8 +7,9 @@
 //! | standard error | `--log-file stderr` | the same | |
 //! | the journal | standard error is the journal (`JOURNAL_STREAM`) | `<N>` for the level, daemon, part, text; the journal has the time | the journal's |
 //!
-//! [`Logs`] is the process's: it knows the place and all sinks, so that they can be opened anew. A [`Log`] is a daemon's. A log that
-//! cannot be written is no reason to stop serving; one that cannot be opened at the start is refused if a person asked for it.
+//! [`Logs`] is the process's: it knows the place and all sinks, so that they can be opened anew. A [`Log`] is a
+//! daemon's. A log that cannot be written is no reason to stop serving; one that cannot be opened at the start is
+//! refused if a person asked for it.
 
 use anyhow::{Context, Result};
 use node::{Level, LogLine};

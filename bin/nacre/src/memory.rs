@@ -1,5 +1,6 @@
-//! Finds how much memory the OSDs of this process may take, and tells them when that changes: reads what the kernel says of the host, of
-//! the process's control groups and of other servers, once a second. What follows from it is decided in `memory::Governor`.
+//! Finds how much memory the OSDs of this process may take, and tells them when that changes: reads what the kernel
+//! says of the host, of the process's control groups and of other servers, once a second. What follows from it is
+//! decided in `memory::Governor`.
 
 use crate::log::Log;
 use memory::text::{self, Mount, Version};

@@ -54,7 +54,7 @@ pub(crate) fn plan(state: &mut State, args: &Up) -> Result<()> {
 /// A monitor that is about to start.
 pub(crate) struct Prepared {
     pub(crate) name: String,
-    folder: PathBuf,
+    pub(crate) folder: PathBuf,
     listener: TcpListener,
     pub(crate) addr: SocketAddr,
     /// It begins the cluster.

@@ -23,8 +23,8 @@ const MON_MAGIC: &[u8; 8] = b"nacremon";
 const MON_SUPERBLOCKS: [u64; 2] = [0, 2 * 4096];
 /// The first bytes of a journal's disk; the identity of the OSD's disk follows.
 const JOURNAL_MAGIC: &[u8; 8] = b"NACREJNL";
-/// A disk that is taken for empty has no byte set so far from its beginning and from its end, where partition tables, volumes and
-/// arrays leave their marks.
+/// A disk that is taken for empty has no byte set so far from its beginning and from its end, where partition tables,
+/// volumes and arrays leave their marks.
 const MUST_BE_EMPTY: usize = 1 << 20;
 
 /// Brings `state` in line with `args`. Whether it changed.

@@ -2,14 +2,15 @@
 
 use crate::admin::Sockets;
 use crate::cli::Common;
-use crate::daemon::{self, Daemon, Ended, Event, Makings};
-use crate::follow::Duties;
+use crate::daemon::{self, Daemon, Makings};
+use crate::events::{Duties, Ended, Event};
 use crate::log::{Log, Logs};
 use crate::memory::Watch;
 use crate::monitors;
 use crate::osds::{Prepared, mail_id};
 use crate::plan::Content;
-use crate::service;
+use crate::service::{Kind, Service, Waits};
+use crate::supervisor;
 use crate::threads;
 use anyhow::{Context, Result, bail};
 use node::{Level, ListenerId};
@@ -55,15 +56,13 @@ pub(crate) struct Process {
     pub(crate) log: Log,
     pub(crate) events: Receiver<Event>,
     pub(crate) sender: Sender<Event>,
-    mons: Vec<Daemon>,
-    pub(crate) osds: Vec<Daemon>,
-    /// Monitors that were told to stop while the process goes on.
+    /// What runs, by kind in the order in which kinds start.
+    services: Vec<Box<dyn Service>>,
+    /// Services that were told to stop while the process goes on.
     leaving: Vec<String>,
     sockets: Vec<Sockets>,
     /// Who runs now, for others.
     roster: Roster,
-    /// What is shown over HTTP, while it is.
-    pub(crate) shown: Option<httpd::Running>,
     /// Carries mail between the OSDs.
     post: PostOffice,
     /// Something went wrong: the exit code tells.
@@ -83,19 +82,17 @@ impl Process {
             runtime::process::reap_children().context("take over the children of others")?;
         }
         let (sender, events) = channel();
-        service::hear_signals(signals, logs.clone(), sender.clone())?;
+        supervisor::hear_signals(signals, logs.clone(), sender.clone())?;
         Ok(Self {
             dir: dir.to_owned(),
             logs,
             log,
             events,
             sender,
-            mons: Vec::new(),
-            osds: Vec::new(),
+            services: Vec::new(),
             leaving: Vec::new(),
             sockets: Vec::new(),
             roster: Roster::default(),
-            shown: None,
             post: PostOffice::default(),
             failed: false,
         })
@@ -121,6 +118,13 @@ impl Process {
         }
     }
 
+    /// Takes in what was started.
+    pub(crate) fn add(&mut self, services: impl IntoIterator<Item = Box<dyn Service>>) {
+        self.services.extend(services);
+        self.services.sort_by_key(|service| service.kind());
+        self.roster.set(self.callers(|_| true));
+    }
+
     /// Starts a monitor.
     pub(crate) fn start_mon(&mut self, name: &str, parts: monitors::Parts, common: &Common) -> Result<()> {
         let mut setup = self.setup(common);
@@ -129,15 +133,17 @@ impl Process {
         let (config, seed, name) = (parts.config, parts.seed, format!("mon.{name}"));
         let make = Box::new(move || -> Box<dyn node::Node> { Box::new(mon::Monitor::new(config, seed)) });
         let log = self.logs.log(&name);
-        self.mons.push(Daemon::start(Makings { name, setup, log, make }, self.sender.clone())?);
-        self.note_roster();
+        let daemons = Daemon::start_together(vec![Makings { name, kind: Kind::Monitor, setup, log, make }], self.sender.clone())?;
+        self.add(daemons.into_iter().map(|daemon| -> Box<dyn Service> { Box::new(daemon) }));
         Ok(())
     }
 
-    /// Tells a monitor to stop; the process goes on.
-    pub(crate) fn stop_mon(&mut self, name: &str) {
-        if let Some(mon) = self.mons.iter().find(|m| m.name == name) {
-            mon.caller.stop();
+    /// Tells a service to stop; the process goes on.
+    pub(crate) fn dismiss(&mut self, name: &str) {
+        let Some(service) = self.services.iter_mut().find(|service| service.name() == name) else { return };
+        if service.stop() {
+            self.forget(name);
+        } else {
             self.leaving.push(name.to_owned());
         }
     }
@@ -149,10 +155,12 @@ impl Process {
             1 => Some(format!("1 {one}")),
             n => Some(format!("{n} {one}s")),
         };
-        [some(self.mons.len(), "monitor"), some(self.osds.len(), "OSD")].into_iter().flatten().collect::<Vec<_>>().join(", ")
+        let words = Kind::ALL.into_iter().filter_map(|kind| some(self.count(kind), kind.word()?));
+        words.collect::<Vec<_>>().join(", ")
     }
 
-    /// Starts OSDs: each on a thread of its own where there are processors enough, else several on one (see [`threads`]).
+    /// Starts OSDs: each on a thread of its own where there are processors enough, else several on one (see
+    /// [`threads`]).
     pub(crate) fn start_osds(&mut self, prepared: Vec<Prepared>, common: &Common) -> Result<()> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = common.osd_threads.map_or_else(|| threads::default(prepared.len(), processors), usize::from);
@@ -161,9 +169,8 @@ impl Process {
             let all = group.into_iter().map(|osd| self.osd_makings(osd, common)).collect();
             let daemons = Daemon::start_together(all, self.sender.clone())?;
             ids.into_iter().zip(&daemons).for_each(|(id, daemon)| self.post.register(id, &daemon.caller));
-            self.osds.extend(daemons);
+            self.add(daemons.into_iter().map(|daemon| -> Box<dyn Service> { Box::new(daemon) }));
         }
-        self.note_roster();
         Ok(())
     }
 
@@ -179,12 +186,13 @@ impl Process {
             Box::new(osd::Osd::new(config, Box::new(store)))
         });
         let log = self.logs.log(&name);
-        Makings { name, setup, log, make }
+        Makings { name, kind: Kind::Osd, setup, log, make }
     }
 
     /// From now on the OSDs have what there is.
     pub(crate) fn share_memory(&self, watch: Watch) -> Result<()> {
-        watch.run(self.osds.iter().map(|osd| osd.caller.clone())).context("start a thread for memory")
+        let osds = self.callers(|service| service.kind() == Kind::Osd);
+        watch.run(osds.into_iter().map(|(_, caller)| caller)).context("start a thread for memory")
     }
 
     /// The list of those who run, which follows what happens.
@@ -192,26 +200,27 @@ impl Process {
         self.roster.clone()
     }
 
-    fn note_roster(&self) {
-        self.roster.set(self.daemons().map(|d| (d.name.clone(), d.caller.clone())).collect());
+    /// Names of machines, and for requests to them.
+    fn callers(&self, which: impl Fn(&dyn Service) -> bool) -> Vec<(String, Caller)> {
+        let some = self.services.iter().filter(|service| which(service.as_ref()));
+        some.filter_map(|service| Some((service.name().to_owned(), service.caller()?.clone()))).collect()
     }
 
-    fn daemons(&self) -> impl Iterator<Item = &Daemon> {
-        self.mons.iter().chain(&self.osds)
+    fn count(&self, kind: Kind) -> usize {
+        self.services.iter().filter(|service| service.kind() == kind).count()
     }
 
     /// Opens the sockets of all daemons.
     pub(crate) fn open_sockets(&mut self) -> Result<()> {
-        let all = self.daemons().map(|d| (d.name.clone(), d.caller.clone()));
-        let sockets = Sockets::open(&self.dir, all)?;
+        let sockets = Sockets::open(&self.dir, self.callers(|_| true).into_iter())?;
         self.sockets.push(sockets);
         Ok(())
     }
 
     /// Opens the socket of a daemon that was started later.
     pub(crate) fn open_socket(&mut self, name: &str) -> Result<()> {
-        let one = self.daemons().filter(|d| d.name == name).map(|d| (d.name.clone(), d.caller.clone()));
-        let sockets = Sockets::open(&self.dir, one)?;
+        let one = self.callers(|service| service.name() == name);
+        let sockets = Sockets::open(&self.dir, one.into_iter())?;
         self.sockets.push(sockets);
         Ok(())
     }
@@ -221,11 +230,16 @@ impl Process {
     /// Gives the OSDs that do not serve. None if it was told to stop before.
     pub(crate) fn until_serving(&mut self, heed: Follow<'_>) -> Result<Option<BTreeSet<String>>> {
         let begin = Instant::now();
-        let mut waiting: Vec<usize> = (0..self.osds.len()).collect();
         let mut ready: BTreeSet<String> = BTreeSet::new();
         let mut told = false;
-        let late = |waiting: usize, all: usize| waiting < all && begin.elapsed() > PATIENCE;
-        while self.mons.iter().any(|m| !ready.contains(&m.name)) || !waiting.is_empty() && !late(waiting.len(), self.osds.len()) {
+        loop {
+            let (needed, others) = (self.lacking(Waits::ForAll, &ready), self.lacking(Waits::ForOthers, &ready));
+            let some_serve =
+                others.len() < self.services.iter().filter(|service| service.kind().waits() == Waits::ForOthers).count();
+            let late = some_serve && begin.elapsed() > PATIENCE;
+            if needed.is_empty() && (others.is_empty() || late) {
+                return Ok(Some(others));
+            }
             match self.events.recv_timeout(POLL) {
                 Ok(Event::Signal(_)) => return Ok(None),
                 Ok(Event::Duties(duties)) => heed(self, &duties)?,
@@ -236,26 +250,36 @@ impl Process {
                 }
                 Err(_) => {}
             }
-            let fresh = self.mons.iter().filter(|m| !ready.contains(&m.name) && m.ask(r#"{"prefix":"ready"}"#, POLL).is_some());
-            let fresh: Vec<String> = fresh.map(|m| m.name.clone()).collect();
-            ready.extend(fresh);
-            if self.mons.iter().any(|m| !ready.contains(&m.name)) {
+            self.look(Waits::ForAll, &mut ready);
+            if !self.lacking(Waits::ForAll, &ready).is_empty() {
                 continue;
             }
-            waiting.retain(|&i| !is_active(&self.osds[i]));
+            self.look(Waits::ForOthers, &mut ready);
+            let waiting = self.lacking(Waits::ForOthers, &ready);
             if !told && !waiting.is_empty() && begin.elapsed() > Duration::from_secs(10) {
                 told = true;
-                let names: Vec<&str> = waiting.iter().map(|&i| &*self.osds[i].name).collect();
-                let waits = names.join(", ");
-                service::tell(&format!("STATUS=waiting for {waits}"));
+                let waits = waiting.into_iter().collect::<Vec<_>>().join(", ");
+                supervisor::tell(&format!("STATUS=waiting for {waits}"));
                 eprintln!("nacre: still waiting for {waits}; the log is in {}", self.logs.place());
             }
         }
-        let names = waiting.into_iter().map(|i| self.osds[i].name.clone());
-        Ok(Some(names.collect()))
     }
 
-    /// Waits for a signal. An OSD that cannot go on leaves the others running, unless it is the last. `heed` is called with what the cluster wants.
+    /// Names of the services that are waited for in this way and are not ready.
+    fn lacking(&self, waits: Waits, ready: &BTreeSet<String>) -> BTreeSet<String> {
+        let some = self.services.iter().filter(|service| service.kind().waits() == waits && !ready.contains(service.name()));
+        some.map(|service| service.name().to_owned()).collect()
+    }
+
+    /// Asks the services that are waited for in this way and were not ready whether they serve.
+    fn look(&self, waits: Waits, ready: &mut BTreeSet<String>) {
+        let lacking = self.lacking(waits, ready);
+        let serving = self.services.iter().filter(|service| lacking.contains(service.name()) && service.serves());
+        ready.extend(serving.map(|service| service.name().to_owned()));
+    }
+
+    /// Waits for a signal. An OSD that cannot go on leaves the others running, unless it is the last. `heed` is called
+    /// with what the cluster wants.
     pub(crate) fn until_told(&mut self, heed: Follow<'_>) -> Result<()> {
         loop {
             match self.events.recv().context("wait for events")? {
@@ -266,10 +290,10 @@ impl Process {
                     return Ok(());
                 }
                 Event::Ended(name, ended) => {
+                    let kind = self.services.iter().find(|service| service.name() == name).map(|service| service.kind());
                     self.note_end(&name, &ended);
-                    let mon = name.starts_with("mon.");
-                    let alone = if mon { self.mons.is_empty() } else { self.osds.is_empty() };
-                    if alone || matches!(ended, Ended::Panicked) {
+                    let was_last = kind.is_some_and(|kind| kind.is_vital() && self.count(kind) == 0);
+                    if was_last || matches!(ended, Ended::Panicked) {
                         return Ok(());
                     }
                 }
@@ -277,7 +301,7 @@ impl Process {
         }
     }
 
-    /// Returns true if this was a monitor that was told to stop; it is forgotten.
+    /// Returns true if this was a service that was told to stop; it is forgotten.
     fn has_left(&mut self, name: &str) -> bool {
         let Some(at) = self.leaving.iter().position(|n| n == name) else { return false };
         self.leaving.remove(at);
@@ -285,11 +309,10 @@ impl Process {
         true
     }
 
-    /// A daemon is over.
+    /// A service is over.
     pub(crate) fn forget(&mut self, name: &str) {
-        self.osds.retain(|o| o.name != name);
-        self.mons.retain(|m| m.name != name);
-        self.note_roster();
+        self.services.retain(|service| service.name() != name);
+        self.roster.set(self.callers(|_| true));
     }
 
     fn note_end(&mut self, name: &str, ended: &Ended) {
@@ -302,22 +325,22 @@ impl Process {
         }
     }
 
-    /// Stops the OSDs, then the monitor. A second signal ends the process at once.
+    /// Stops all services, kind by kind: the monitors last. A second signal ends the process at once.
     fn stop(&mut self) {
         self.log.say(Level::Info, "stopping");
-        service::tell("STOPPING=1\nSTATUS=stopping");
-        self.shown.take();
+        supervisor::tell("STOPPING=1\nSTATUS=stopping");
         let deadline = self.failed.then(|| Instant::now() + STOP_AFTER_FAILURE);
-        self.osds.iter().for_each(|o| o.caller.stop());
-        self.await_ends(deadline, |p| p.osds.is_empty());
-        self.mons.iter().for_each(|m| m.caller.stop());
-        self.await_ends(deadline, |p| p.mons.is_empty());
+        for kind in Kind::ALL.into_iter().rev() {
+            self.services.retain_mut(|service| service.kind() != kind || !service.stop());
+            self.await_ends(deadline, kind);
+        }
         self.log.say(Level::Info, "stopped");
     }
 
-    fn await_ends(&mut self, deadline: Option<Instant>, over: impl Fn(&Self) -> bool) {
+    /// Waits until no service of a kind runs.
+    fn await_ends(&mut self, deadline: Option<Instant>, kind: Kind) {
         let (begin, mut told) = (Instant::now(), false);
-        while !over(self) {
+        while self.count(kind) > 0 {
             let left = deadline.map_or(STOP_QUIETLY, |d| d.saturating_duration_since(Instant::now()));
             match self.events.recv_timeout(left) {
                 Ok(Event::Ended(name, ended)) => self.note_end(&name, &ended),
@@ -331,9 +354,8 @@ impl Process {
             }
             if !told && begin.elapsed() >= STOP_QUIETLY {
                 told = true;
-                // Monitors go on until the last OSD has stopped.
-                let waiting = if self.osds.is_empty() { &self.mons } else { &self.osds };
-                let names: Vec<&str> = waiting.iter().map(|daemon| &*daemon.name).collect();
+                let waiting = self.services.iter().filter(|service| service.kind() == kind);
+                let names: Vec<&str> = waiting.map(|service| service.name()).collect();
                 eprintln!(
                     "nacre: {} still stop; an OSD that cannot write its last state gives up after some seconds and ends as after a kill. A second \
                      signal ends them at once; the log is in {}",
@@ -341,22 +363,6 @@ impl Process {
                     self.logs.place()
                 );
             }
-        }
-    }
-}
-
-fn is_active(osd: &Daemon) -> bool {
-    let status = osd.ask(r#"{"prefix":"status"}"#, Duration::from_millis(200));
-    status.is_some_and(|s| s["state"] == "active")
-}
-
-impl Ended {
-    /// Returns how a daemon ended, as a sentence.
-    pub(crate) fn sentence(&self, name: &str) -> String {
-        match self {
-            Ended::Clean => format!("{name} has stopped although nobody asked"),
-            Ended::Failed(why) => format!("{name}: {why}"),
-            Ended::Panicked => format!("{name} ended by a panic, which is a bug; the log of `nacre` has its place"),
         }
     }
 }

@@ -1,12 +1,12 @@
 //! `nacre mon backup`, `restore`, `rescue`, `rebuild`, `collect`: ways back for monitors that were lost.
 //!
-//! *What may run.* `backup` reads the store of a monitor that runs or is stopped. All others want this host's processes stopped, and
-//! hold their locks meanwhile. Those that make a monitor refuse while another monitor of the cluster accepts connections: two clusters
-//! of one name would write to the same OSDs.
+//! *What may run.* `backup` reads the store of a monitor that runs or is stopped. All others want this host's processes
+//! stopped, and hold their locks meanwhile. Those that make a monitor refuse while another monitor of the cluster
+//! accepts connections: two clusters of one name would write to the same OSDs.
 //!
-//! *Order of writes.* The new store is whole and durable as `store.new`. The old one is put aside as `store.before-N`, never removed.
-//! Then the new one gets its name, and `nacre.toml` says that it is the only monitor. Interrupted before, the old store is in its place,
-//! or under that name; the command can be given again.
+//! *Order of writes.* The new store is whole and durable as `store.new`. The old one is put aside as `store.before-N`,
+//! never removed. Then the new one gets its name, and `nacre.toml` says that it is the only monitor. Interrupted
+//! before, the old store is in its place, or under that name; the command can be given again.
 
 use crate::asked;
 use crate::cli::{MonCommand, Remaking};
@@ -146,8 +146,8 @@ struct Work {
 }
 
 impl Work {
-    /// Looks whether it may be done. `fsid`: the cluster that it must be; `others`: where monitors may be, beside those that this host
-    /// knows; `has_store`: there must be a store, else there had better be none.
+    /// Looks whether it may be done. `fsid`: the cluster that it must be; `others`: where monitors may be, beside those
+    /// that this host knows; `has_store`: there must be a store, else there had better be none.
     fn begin(how: &Remaking, fsid: Option<Fsid>, others: &[SocketAddr], has_store: bool) -> Result<Self> {
         let dir = std::path::absolute(&how.dir)?;
         let state = load(&dir)?;

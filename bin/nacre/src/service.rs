@@ -1,75 +1,71 @@
-//! What a process owes to who runs it: a service manager that waits to hear that it serves, and who sends it signals.
-//!
-//! | signal | what it does |
-//! |---|---|
-//! | SIGTERM, SIGINT | stops cleanly; a second one ends at once |
-//! | SIGHUP | opens the log files anew. If the process was started at a terminal, that is gone: it stops cleanly |
-//!
-//! systemd's protocol (`sd_notify(3)`): datagrams of lines `NAME=VALUE` to the socket that `NOTIFY_SOCKET` names. A name that
-//! begins with `@` is one of the abstract name space.
+//! Services of a process: what runs in it and serves somebody. A new one is a value of this trait that `up` adds to its list.
 
-use crate::daemon::Event;
-use crate::log::Logs;
-use anyhow::{Context, Result};
-use runtime::process::{SIGHUP, Signals};
-use std::ffi::OsStr;
-use std::io::{self, IsTerminal};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
-use std::sync::mpsc::Sender;
+use runtime::Caller;
 
-/// Tells the service manager, if there is one, in lines `NAME=VALUE`. A manager that does not listen is no reason not to serve.
-pub(crate) fn tell(lines: &str) {
-    if let Some(socket) = std::env::var_os("NOTIFY_SOCKET") {
-        let _ = send(&socket, lines);
+/// Something that runs.
+pub(crate) trait Service {
+    /// Its name, which no other service of the process has: `osd.0`, `mon.a`.
+    fn name(&self) -> &str;
+
+    /// What it is, by which the process treats it.
+    fn kind(&self) -> Kind;
+
+    /// For requests, if it is a machine: the admin socket and the page ask by it.
+    fn caller(&self) -> Option<&Caller>;
+
+    /// Returns true if it serves. It is asked again and again until then, so it must answer soon.
+    fn serves(&self) -> bool;
+
+    /// Tells it to stop. Returns true if it is over then; if not, [`crate::events::Event::Ended`] tells when it is.
+    fn stop(&mut self) -> bool;
+}
+
+/// What a service is. They start in this order, and stop in the other: who stops later is there for who stops earlier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// A monitor, with the manager's duties.
+    Monitor,
+    /// An OSD.
+    Osd,
+    /// What is shown over HTTP.
+    Front,
+}
+
+/// How the line that says `ready` waits for services of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waits {
+    /// Until each serves.
+    ForAll,
+    /// Until each serves; or for a while, if at least one does.
+    ForOthers,
+    /// Not at all.
+    No,
+}
+
+impl Kind {
+    /// All, in the order in which they start.
+    pub(crate) const ALL: [Self; 3] = [Kind::Monitor, Kind::Osd, Kind::Front];
+
+    /// Returns what people call it, if it is counted for them.
+    pub(crate) fn word(self) -> Option<&'static str> {
+        match self {
+            Kind::Monitor => Some("monitor"),
+            Kind::Osd => Some("OSD"),
+            Kind::Front => None,
+        }
     }
-}
 
-fn send(socket: &OsStr, lines: &str) -> io::Result<()> {
-    let to = match socket.as_bytes().strip_prefix(b"@") {
-        Some(name) => SocketAddr::from_abstract_name(name)?,
-        None => SocketAddr::from_pathname(socket)?,
-    };
-    UnixDatagram::unbound()?.send_to_addr(lines.as_bytes(), &to).map(drop)
-}
-
-/// Waits for signals on a thread of its own: opens `logs` anew, or tells `events`.
-pub(crate) fn hear_signals(signals: Signals, logs: Logs, events: Sender<Event>) -> Result<()> {
-    let at_terminal = io::stdin().is_terminal();
-    let wait = move || loop {
-        match signals.next() {
-            SIGHUP if !at_terminal => logs.reopen(),
-            signal => {
-                if events.send(Event::Signal(signal)).is_err() {
-                    return;
-                }
-            }
+    /// Returns how it is waited for.
+    pub(crate) fn waits(self) -> Waits {
+        match self {
+            Kind::Monitor => Waits::ForAll,
+            Kind::Osd => Waits::ForOthers,
+            Kind::Front => Waits::No,
         }
-    };
-    std::thread::Builder::new().name("signals".into()).spawn(wait).context("start a thread for signals").map(drop)
-}
+    }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_service_manager_hears_what_it_is_told() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("notify");
-        let name = format!("nacre-test-{}", std::process::id());
-        let abstract_name = SocketAddr::from_abstract_name(&name).unwrap();
-        let ways = [
-            (UnixDatagram::bind(&path).unwrap(), path.display().to_string()),
-            (UnixDatagram::bind_addr(&abstract_name).unwrap(), format!("@{name}")),
-        ];
-        for (manager, socket) in ways {
-            send(OsStr::new(&socket), "READY=1\nSTATUS=ready").unwrap();
-            let mut heard = [0; 64];
-            let n = manager.recv(&mut heard).unwrap();
-            assert_eq!(&heard[..n], b"READY=1\nSTATUS=ready", "{socket}");
-        }
-        assert!(send(OsStr::new("/no/such/socket"), "READY=1").is_err());
+    /// Returns true if the process ends with the last of this kind.
+    pub(crate) fn is_vital(self) -> bool {
+        matches!(self, Kind::Monitor | Kind::Osd)
     }
 }

@@ -284,8 +284,8 @@ impl State {
         keys::write_whole(&dir.join("nacre.toml"), &format!("{head}{}", toml::to_string(&state)?), 0o644)
     }
 
-    /// Changes what DIR says now. Several processes may do so at once: each holds the folder from its look at the file until the file is
-    /// written, so that none of them takes back what another one wrote.
+    /// Changes what DIR says now. Several processes may do so at once: each holds the folder from its look at the file
+    /// until the file is written, so that none of them takes back what another one wrote.
     ///
     /// `self` gets what is in the file with the change; a file that is gone is written with what was known.
     pub(crate) fn change(&mut self, dir: &Path, change: impl FnOnce(&mut Self)) -> Result<()> {
@@ -337,8 +337,8 @@ pub(crate) fn check_empty(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes a folder, and those above it, if it is not there. Its name is durable then: what lies in it may be flushed as often as one
-/// likes, a name that the folder above was never told to keep can be gone after a power cut.
+/// Makes a folder, and those above it, if it is not there. Its name is durable then: what lies in it may be flushed as
+/// often as one likes, a name that the folder above was never told to keep can be gone after a power cut.
 pub(crate) fn make_folder(path: &Path) -> Result<()> {
     if path.is_dir() {
         return Ok(());

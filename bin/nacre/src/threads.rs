@@ -1,12 +1,15 @@
 //! How many threads the OSDs of a process have, and which share one.
 //!
-//! An OSD keeps one thread busy at most. Where there are more OSDs than processors, a thread for each is a waste: each is woken for a
-//! few requests, works them off, and sleeps again, and its neighbours are woken for the mail between them. OSDs that share a thread take
-//! what came for all of them in one round. `docs/performance/threads.md` has the measurements.
+//! An OSD keeps one thread busy at most. Where there are more OSDs than processors, a thread for each is a waste: each
+//! is woken for a few requests, works them off, and sleeps again, and its neighbours are woken for the mail between
+//! them. OSDs that share a thread take what came for all of them in one round. `docs/performance/threads.md` has the
+//! measurements.
 //!
-//! OSDs of one thread do not fail together: one whose disk is lost ends alone. (A panic ends the whole process in any case.)
+//! OSDs of one thread do not fail together: one whose disk is lost ends alone. (A panic ends the whole process in any
+//! case.)
 
-/// The number of threads, if nobody says it: a thread for each OSD, but one processor is left to clients, monitor and system.
+/// The number of threads, if nobody says it: a thread for each OSD, but one processor is left to clients, monitor and
+/// system.
 pub(crate) fn default(osds: usize, processors: usize) -> usize {
     osds.min(processors.saturating_sub(1)).max(1)
 }

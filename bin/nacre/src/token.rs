@@ -50,8 +50,8 @@ impl Invitation {
         format!("{HEAD}{}", URL_SAFE_NO_PAD.encode(bytes))
     }
 
-    /// Takes what was given on the command line: the line itself, `-` for standard input, `@FILE` for a file. The last two keep it out of
-    /// the list of processes.
+    /// Takes what was given on the command line: the line itself, `-` for standard input, `@FILE` for a file. The last
+    /// two keep it out of the list of processes.
     pub(crate) fn given(text: &str) -> Result<Self> {
         let mut line = String::new();
         match (text, text.strip_prefix('@')) {

@@ -1,9 +1,10 @@
 //! `nacre up`, `nacre mon`, `nacre osd`: daemons of the cluster in DIR, in the foreground.
 
-use crate::cli::{Osd, Up};
+use crate::cli::{Auth, Osd, Up};
 use crate::conf::{self, Conf};
+use crate::events::Duties;
 use crate::face;
-use crate::follow::{self, Duties};
+use crate::follow;
 use crate::initial::initial_keys;
 use crate::keys;
 use crate::location;
@@ -14,16 +15,16 @@ use crate::notices;
 use crate::osds::{Memory, Place, mail_id};
 use crate::plan;
 use crate::process::Process;
-use crate::service;
 use crate::state::{self, Lock, MonState, OsdState, State};
+use crate::supervisor;
 use crate::wipe;
 use anyhow::{Context, Result, bail};
 use crush::Location;
 use node::Level;
 use runtime::process::Signals;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 /// Which daemons run in this process.
@@ -36,10 +37,47 @@ pub(crate) enum Role {
 }
 
 /// Runs `nacre up` or `nacre mon`; gives the exit code.
+///
+/// What is wrong is said before anything changes ([`plan_host`]); then folders, keys and the lock are made
+/// ([`Host::prepare`]); then services start ([`Host::start`]); then the process does what the cluster wants until it is
+/// told to stop ([`Host::serve`]).
 pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
+    let (mut host, mons, cleared) = plan_host(args, role)?;
+    let _lock = host.lock(&mons)?;
+    let mut process = host.prepare(&cleared, signals)?;
+    let keys = initial_keys(&host.dir, &host.state)?;
+    host.keep()?;
+    process.log.say(
+        Level::Info,
+        format!("nacre {} starts: cluster {}, {} OSDs", env!("CARGO_PKG_VERSION"), host.state.fsid()?, host.state.osds.len()),
+    );
+    process.run(|process| {
+        let services = host.start(process, mons, keys)?;
+        host.serve(process, &services)
+    })
+}
+
+/// A host that is about to run daemons.
+struct Host<'a> {
+    args: &'a Up,
+    role: &'a Role,
+    dir: PathBuf,
+    state: State,
+    /// The state as it was found.
+    before: State,
+    /// True if there was none.
+    new: bool,
+    bind: IpAddr,
+    cluster_bind: Option<IpAddr>,
+    /// Names of the own monitors, and where they are.
+    own: Vec<(String, SocketAddr)>,
+}
+
+/// Says what this host is to run, or what is wrong; changes nothing but ports. Gives the monitors, which listen, and
+/// disks that are to be cleared.
+fn plan_host<'a>(args: &'a Up, role: &'a Role) -> Result<(Host<'a>, Vec<monitors::Prepared>, Vec<PathBuf>)> {
     let dir = std::path::absolute(&args.dir).with_context(|| args.dir.display().to_string())?;
-    let shown = dir.display().to_string();
-    Lock::check(&lock_path(&dir, role), &shown)?;
+    Lock::check(&lock_path(&dir, role), &dir.display().to_string())?;
     let (mut state, new) = match State::load(&dir)? {
         Some(state) => (state, false),
         None => {
@@ -62,51 +100,85 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
     let cluster_bind = state.cluster_bind(args.cluster_bind, bind)?;
     let which = wanted_monitors(&state, role, &dir)?;
     let mons = monitors::listen(&state, &dir, &which, bind, args.port)?;
+    let own = mons.iter().map(|m| (m.name.clone(), m.addr)).collect();
+    Ok((Host { args, role, dir, state, before, new, bind, cluster_bind, own }, mons, cleared))
+}
 
-    // From here on, things change on disk.
-    notices::new_files(&state);
-    state::make_folder(&dir)?;
-    let folders = which.iter().map(|m| m.folder(&dir)).chain([dir.join("mon")]);
-    folders.into_iter().try_for_each(|folder| state::make_folder(&folder))?;
-    let _lock = Lock::take(&lock_path(&dir, role), &shown)?;
-    let logs = Logs::of(&dir, args.common.log_file.as_deref(), state.log_file.as_deref())?;
-    let mut process = Process::new(&dir, logs, signals)?;
-    if state.around.is_some() {
-        // Their numbers must be none of other hosts.
-        let fresh: Vec<_> =
-            state.osds.iter_mut().filter(|o| before.osds.iter().all(|b| b.uuid().ok() != o.uuid().ok())).collect();
-        if !fresh.is_empty() {
-            crate::join::number_osds(&dir, fresh.into_iter(), &crate::token::administrator(&dir)?)?;
+impl Host<'_> {
+    fn is_whole(&self) -> bool {
+        *self.role == Role::Everything
+    }
+
+    /// All monitors of the cluster, as far as this host knows.
+    fn all_monitors(&self) -> Vec<SocketAddr> {
+        self.state.all_monitors(&self.own, self.bind, self.args.port)
+    }
+
+    /// Makes the folders and takes the lock. From here on, things change on disk.
+    fn lock(&self, mons: &[monitors::Prepared]) -> Result<Lock> {
+        notices::new_files(&self.state);
+        state::make_folder(&self.dir)?;
+        let folders = mons.iter().map(|mon| mon.folder.clone()).chain([self.dir.join("mon")]);
+        folders.into_iter().try_for_each(|folder| state::make_folder(&folder))?;
+        Lock::take(&lock_path(&self.dir, self.role), &self.dir.display().to_string())
+    }
+
+    /// Makes the process, numbers new OSDs, clears disks.
+    fn prepare(&mut self, cleared: &[PathBuf], signals: Signals) -> Result<Process> {
+        let logs = Logs::of(&self.dir, self.args.common.log_file.as_deref(), self.state.log_file.as_deref())?;
+        let process = Process::new(&self.dir, logs, signals)?;
+        if self.state.around.is_some() {
+            // Their numbers must be none of other hosts.
+            let before = &self.before.osds;
+            let fresh: Vec<_> =
+                self.state.osds.iter_mut().filter(|o| before.iter().all(|b| b.uuid().ok() != o.uuid().ok())).collect();
+            if !fresh.is_empty() {
+                crate::join::number_osds(&self.dir, fresh.into_iter(), &crate::token::administrator(&self.dir)?)?;
+            }
         }
+        wipe::clear(cleared)?;
+        Ok(process)
     }
-    wipe::clear(&cleared)?;
-    let keys = initial_keys(&dir, &state)?;
-    if new || state != before {
-        let planned = state.clone();
-        state.change(&dir, |now| *now = planned.with_what_was_made(now))?;
-    }
-    process.log.say(
-        Level::Info,
-        format!("nacre {} starts: cluster {}, {} OSDs", env!("CARGO_PKG_VERSION"), state.fsid()?, state.osds.len()),
-    );
 
-    process.run(|process| {
+    /// Writes down what this host runs, if that is new.
+    fn keep(&mut self) -> Result<()> {
+        if self.new || self.state != self.before {
+            let planned = self.state.clone();
+            self.state.change(&self.dir, |now| *now = planned.with_what_was_made(now))?;
+        }
+        Ok(())
+    }
+
+    /// Starts all services. Gives where those are that the cluster is told of.
+    fn start(
+        &self,
+        process: &mut Process,
+        mons: Vec<monitors::Prepared>,
+        keys: Vec<mon::InitialKey>,
+    ) -> Result<BTreeMap<String, String>> {
+        let (args, state, bind) = (self.args, &self.state, self.bind);
         // What may be refused comes before anything runs.
         let auth = state.auth(args.auth);
-        let own: Vec<(String, SocketAddr)> = mons.iter().map(|m| (m.name.clone(), m.addr)).collect();
-        let all = state.all_monitors(&own, bind, args.port);
-        let wanted: Vec<_> = state.osds.iter().filter(|_| *role == Role::Everything).collect();
+        let all = self.all_monitors();
+        let wanted: Vec<_> = state.osds.iter().filter(|_| self.is_whole()).collect();
         let mut watch = Watch::new(args.memory, process.log.clone());
         let memory = Memory { first: watch.begin(wanted.len()), ceiling: args.memory };
         let numbers = wanted.iter().filter_map(|osd| i32::try_from(osd.id).ok());
         let neighbours = numbers.map(|osd| (osd, mail_id(osd))).collect();
-        let monitors = all.iter().map(|a| monitors::at(*a)).collect();
-        let location = state.location.clone();
-        let place = Place { dir: &dir, fsid: state.fsid()?, monitors, auth, bind, cluster_bind, location, memory, neighbours };
+        let place = Place {
+            dir: &self.dir,
+            fsid: state.fsid()?,
+            monitors: all.iter().map(|a| monitors::at(*a)).collect(),
+            auth,
+            bind,
+            cluster_bind: self.cluster_bind,
+            location: state.location.clone(),
+            memory,
+            neighbours,
+        };
         let osds = wanted.into_iter().map(|osd| place.prepare(osd)).collect::<Result<Vec<_>>>()?;
         let port = state.metrics_port(args.metrics_port);
-        let wanted = *role == Role::Everything && port != 0;
-        let door = if wanted { face::listen(bind, port, &process.log) } else { None };
+        let door = if self.is_whole() && port != 0 { face::listen(bind, port, &process.log) } else { None };
         let services = face::services(door.as_ref());
         for mon in mons {
             let name = mon.name.clone();
@@ -116,53 +188,67 @@ pub(crate) fn up(args: &Up, role: &Role, signals: Signals) -> Result<u8> {
         process.start_osds(osds, &args.common)?;
         process.share_memory(watch)?;
         process.open_sockets()?;
-        process.shown = door.and_then(|door| face::serve(process, &dir, door));
-        let follows = *role == Role::Everything && !bind.is_loopback();
-        if follows {
+        let front = door.and_then(|door| face::serve(process, &self.dir, door));
+        process.add(front);
+        Ok(services)
+    }
+
+    /// Tells who waits that the services serve, and does what the cluster wants until it is told to stop.
+    fn serve(&mut self, process: &mut Process, services: &BTreeMap<String, String>) -> Result<()> {
+        let (args, dir, auth) = (self.args, self.dir.clone(), self.state.auth(self.args.auth));
+        if self.is_whole() && !self.bind.is_loopback() {
             // Who follows the cluster is a client, and may be asked for a monitor before this host serves.
-            if state.around.is_none() || !dir.join("ceph.conf").exists() {
-                keys::write_whole(&dir.join("ceph.conf"), &conf::text(&dir, state.fsid()?, &all, auth), 0o644)?;
+            if self.state.around.is_none() || !dir.join("ceph.conf").exists() {
+                self.write_conf(auth)?;
             }
             follow::watch(dir.clone(), process.sender.clone())?;
         }
-        let place = follow::Place { dir: &dir, auth, bind, port: args.port, common: &args.common, services: &services };
-        let mut heed = |process: &mut Process, duties: &Duties| follow::follow(process, &mut state, &place, duties);
-        if let Some(absent) = process.until_serving(&mut heed)? {
-            let all = state.all_monitors(&own, bind, args.port);
-            keys::write_whole(&dir.join("ceph.conf"), &conf::text(&dir, state.fsid()?, &all, auth), 0o644)?;
-            if *role == Role::Everything {
-                // An address that could not be used is not remembered.
-                state.change(&dir, |state| {
-                    state.remember(args.bind, args.port, args.auth);
-                    state.metrics_port = args.metrics_port.or(state.metrics_port);
-                    state.cluster_bind = cluster_bind;
-                    mark_made(state, |osd| !absent.contains(&format!("osd.{}", osd.id)));
-                })?;
-            }
-            if let Some(place) = &args.location {
-                move_host(process, &dir, place);
-            }
-            let what = process.what();
-            let at = own.first().map_or(all.first().copied(), |(_, addr)| Some(*addr));
-            let at = at.map_or(String::new(), |at| format!(" at [v2:{at}]"));
-            if !absent.is_empty() {
-                let names = absent.into_iter().collect::<Vec<_>>().join(", ");
-                eprintln!("nacre: {names} does not serve yet, the rest does; `ceph health detail` and the log say why");
-            }
-            if *role == Role::Everything {
-                notices::room(&state, &dir);
-            }
-            println!("ready: {what}{at}; export CEPH_CONF={shown}/ceph.conf");
-            service::tell(&format!("READY=1\nSTATUS=ready: {what}{at}"));
-            if new && *role == Role::Everything {
-                // Nobody need read on after the line that says `ready`.
-                let _ = writeln!(std::io::stdout(), "{}", plan::copies(&state));
-            }
-            let mut heed = |process: &mut Process, duties: &Duties| follow::follow(process, &mut state, &place, duties);
-            process.until_told(&mut heed)?;
+        let place = follow::Place { dir: &dir, auth, bind: self.bind, port: args.port, common: &args.common, services };
+        let mut heed = |process: &mut Process, duties: &Duties| follow::follow(process, &mut self.state, &place, duties);
+        let Some(absent) = process.until_serving(&mut heed)? else { return Ok(()) };
+        self.write_conf(auth)?;
+        if self.is_whole() {
+            let cluster_bind = self.cluster_bind;
+            // An address that could not be used is not remembered.
+            self.state.change(&dir, |state| {
+                state.remember(args.bind, args.port, args.auth);
+                state.metrics_port = args.metrics_port.or(state.metrics_port);
+                state.cluster_bind = cluster_bind;
+                mark_made(state, |osd| !absent.contains(&format!("osd.{}", osd.id)));
+            })?;
         }
-        Ok(())
-    })
+        if let Some(place) = &args.location {
+            move_host(process, &dir, place);
+        }
+        self.say_ready(process, &absent);
+        let mut heed = |process: &mut Process, duties: &Duties| follow::follow(process, &mut self.state, &place, duties);
+        process.until_told(&mut heed)
+    }
+
+    fn write_conf(&self, auth: Auth) -> Result<()> {
+        let text = conf::text(&self.dir, self.state.fsid()?, &self.all_monitors(), auth);
+        keys::write_whole(&self.dir.join("ceph.conf"), &text, 0o644)
+    }
+
+    /// Tells the terminal and the service manager that the services serve, but for those that are absent.
+    fn say_ready(&self, process: &Process, absent: &BTreeSet<String>) {
+        let what = process.what();
+        let at = self.own.first().map_or(self.all_monitors().first().copied(), |(_, addr)| Some(*addr));
+        let at = at.map_or(String::new(), |at| format!(" at [v2:{at}]"));
+        if !absent.is_empty() {
+            let names = absent.iter().cloned().collect::<Vec<_>>().join(", ");
+            eprintln!("nacre: {names} does not serve yet, the rest does; `ceph health detail` and the log say why");
+        }
+        if self.is_whole() {
+            notices::room(&self.state, &self.dir);
+        }
+        println!("ready: {what}{at}; export CEPH_CONF={}/ceph.conf", self.dir.display());
+        supervisor::tell(&format!("READY=1\nSTATUS=ready: {what}{at}"));
+        if self.new && self.is_whole() {
+            // Nobody need read on after the line that says `ready`.
+            let _ = writeln!(std::io::stdout(), "{}", plan::copies(&self.state));
+        }
+    }
 }
 
 /// Moves the host's bucket. Data is served whether that works or not.
@@ -224,7 +310,7 @@ pub(crate) fn osd(args: &Osd, signals: Signals) -> Result<u8> {
         if process.until_serving(&mut |_, _| Ok(()))?.is_some() {
             state.change(&dir, |state| mark_made(state, |o| o.id == args.id))?;
             println!("ready: {name}");
-            service::tell(&format!("READY=1\nSTATUS=ready: {name}"));
+            supervisor::tell(&format!("READY=1\nSTATUS=ready: {name}"));
             process.until_told(&mut |_, _| Ok(()))?;
         }
         Ok(())

@@ -1,9 +1,10 @@
 //! `--wipe`: disks that hold something are cleared, and used.
 //!
-//! First it is looked at all of them, and nothing is changed: [`plan`] says which disks will be cleared, or refuses. [`clear`] does it.
+//! First it is looked at all of them, and nothing is changed: [`plan`] says which disks will be cleared, or refuses.
+//! [`clear`] does it.
 //!
-//! What stays refused: a disk that is mounted, or in use by a process or by the system; one that holds something of this cluster, or lies
-//! in its folder. Nobody means those.
+//! What stays refused: a disk that is mounted, or in use by a process or by the system; one that holds something of
+//! this cluster, or lies in its folder. Nobody means those.
 
 use crate::plan::{self, Content};
 use crate::state::{OsdState, State};
@@ -14,8 +15,9 @@ use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// So much is cleared at the beginning and at the end: partition tables, file systems, volumes and arrays leave their marks there, and
-/// stores have their superblocks there. The first partition begins at 1 MiB as a rule; what it holds is not seen again either.
+/// So much is cleared at the beginning and at the end: partition tables, file systems, volumes and arrays leave their
+/// marks there, and stores have their superblocks there. The first partition begins at 1 MiB as a rule; what it holds
+/// is not seen again either.
 const CLEARED: u64 = 4 << 20;
 
 /// Returns which disks of new OSDs must be cleared before they are used. Changes nothing.

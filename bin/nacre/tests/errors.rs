@@ -1,4 +1,5 @@
-//! What a start is refused for: each time a sentence that names the thing, an exit code that is not 0, and nothing changed on disk.
+//! What a start is refused for: each time a sentence that names the thing, an exit code that is not 0, and nothing
+//! changed on disk.
 
 mod common;
 
@@ -9,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Everything below a folder but logs, locks and sockets: for files their length, blocks, time of change, and what stands at their
-/// beginning; for folders that they are there.
+/// Everything below a folder but logs, locks and sockets: for files their length, blocks, time of change, and what
+/// stands at their beginning; for folders that they are there.
 fn tree(dir: &Path) -> BTreeMap<PathBuf, (u64, u64, i64, i64, u32)> {
     let mut found = BTreeMap::new();
     let mut todo = vec![dir.to_owned()];

@@ -1,5 +1,6 @@
-//! What a real Ceph 16.2.15 answered to `tools/conformance/gateway_story.py`, call by call, and what the objects looked like
-//! afterwards, played again over objects in memory. How such a recording is made is written in that script.
+//! What a real Ceph 16.2.15 answered to `tools/conformance/stories/gateway_story.py`, call by call, and what the
+//! objects looked like afterwards, played again over objects in memory. How such a recording is made is written in that
+//! script.
 
 use crate::otp::code_at;
 use crate::recorded_test::{call, hex};

@@ -249,8 +249,8 @@ fn tag_create(call: &mut Call<'_>) -> Outcome {
     Ok(Bytes::new())
 }
 
-/// Input: tag after which to begin (0: at the first), most tags, client (tags that it is past are left out), and perhaps
-/// a class.
+/// Input: tag after which to begin (0: at the first), most tags, client (tags that it is past are left out), and
+/// perhaps a class.
 fn tag_list(call: &mut Call<'_>) -> Outcome {
     let (after, max, id, class) = call.parse(|r| {
         let (after, max, id): (u64, u64, Bytes) = (r.get()?, r.get()?, r.get()?);

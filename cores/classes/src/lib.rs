@@ -1,9 +1,9 @@
 //! Object classes: methods that run inside the OSD, next to the object, as part of an operation vector.
 //!
-//! A method is a plain function over a [`Call`]: it reads the object through a [`View`] (which may answer that something is
-//! not in memory: the caller fetches it and runs the method again from the start), and collects [`Change`]s, which take
-//! effect together with the rest of the vector if the method succeeds. A method sees the object as it was before
-//! the vector, except that existence and size follow the operations before it.
+//! A method is a plain function over a [`Call`]: it reads the object through a [`View`] (which may answer that
+//! something is not in memory: the caller fetches it and runs the method again from the start), and collects
+//! [`Change`]s, which take effect together with the rest of the vector if the method succeeds. A method sees the object
+//! as it was before the vector, except that existence and size follow the operations before it.
 //!
 //! Whether a method reads or writes is its own property ([`Method::flags`]), not the message's: clients send calls that
 //! write with messages that say "read".

@@ -20,8 +20,8 @@ fn number(text: &[u8]) -> Option<f64> {
 /// Significant digits of a result.
 const DIGITS: usize = 10;
 
-/// A number with ten significant digits, without zeros at its end, large and small ones with an exponent: as C++ streams
-/// print it.
+/// A number with ten significant digits, without zeros at its end, large and small ones with an exponent: as C++
+/// streams print it.
 fn text(n: f64) -> String {
     if n == 0.0 || !n.is_finite() {
         return format!("{n}").to_ascii_lowercase();

@@ -1,8 +1,8 @@
-//! Class `queue`: a ring of entries in an object's data. The object begins with a head, which has a fixed room; the ring
-//! is the rest. An entry is two bytes that say so, its length, and its bytes; it may go around the end.
+//! Class `queue`: a ring of entries in an object's data. The object begins with a head, which has a fixed room; the
+//! ring is the rest. An entry is two bytes that say so, its length, and its bytes; it may go around the end.
 //!
-//! A place in the ring is an offset and a generation, which counts how often the ring was gone around. What lies between
-//! the front and the tail is in use. A head for which that is not so is damaged, and no method goes on with it.
+//! A place in the ring is an offset and a generation, which counts how often the ring was gone around. What lies
+//! between the front and the tail is in use. A head for which that is not so is damaged, and no method goes on with it.
 //!
 //! What differs from Ceph on purpose:
 //! - Entries of one call never overwrite the front. Ceph looks at that only before the first of them.
@@ -274,8 +274,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
-        /// A queue is a queue: what was appended comes out once and in order, and there is room for exactly as many bytes as
-        /// it was made for.
+        /// A queue is a queue: what was appended comes out once and in order, and there is room for exactly as many
+        /// bytes as it was made for.
         #[test]
         fn it_keeps_what_was_appended(size in 1u64..300, steps in prop::collection::vec(step(), 0..40)) {
             let mut bench = Bench::default();

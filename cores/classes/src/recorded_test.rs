@@ -1,5 +1,5 @@
-//! What a real Ceph 16.2.15 answered to `tools/conformance/classes_story.py`, call by call, played again over objects
-//! in memory. How such a recording is made is written in that script.
+//! What a real Ceph 16.2.15 answered to `tools/conformance/stories/classes_story.py`, call by call, played again over
+//! objects in memory. How such a recording is made is written in that script.
 
 use crate::testing::Bench;
 use crate::{Lookup, find};

@@ -13,7 +13,8 @@ pub(crate) const METHODS: &[Method] = &[
     Method { name: "read", flags: RD, run: read },
 ];
 
-/// The references; ENOENT without an object. `implicit`: an object without the attribute has one, under the wildcard tag.
+/// The references; ENOENT without an object. `implicit`: an object without the attribute has one, under the wildcard
+/// tag.
 fn stored(call: &Call<'_>, implicit: bool) -> Result<Refs, Fail> {
     call.must_exist()?;
     let Some(value) = call.view.xattr(ATTR.as_bytes())? else {

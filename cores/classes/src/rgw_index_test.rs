@@ -1,5 +1,5 @@
-//! What a real Ceph 16.2.15 answered to `tools/conformance/rgw_index.py`, call by call, played again over objects in
-//! memory.
+//! What a real Ceph 16.2.15 answered to `tools/conformance/foreign/rgw_index.py`, call by call, played again over
+//! objects in memory.
 //!
 //! Lines of the recording: `start SEED` for a new object; `call METHOD INPUT ERRNO ANSWER STATE`. Long answers, and
 //! the state (the header as a listing tells it, and the omap), are digests.

@@ -1,9 +1,9 @@
 //! Class `2pc_queue`: a queue whose space is reserved before it is used, so that what was promised finds room.
 //! Reservations are in the queue's head, or in an attribute if the head has no room.
 //!
-//! Bytes that are set aside include what each entry takes besides its data. Releases up to 18 do not give that back, since a
-//! reservation does not say how many entries it is for; a queue there is full for good after some millions of notices. Here
-//! nothing is set aside once no reservation is left.
+//! Bytes that are set aside include what each entry takes besides its data. Releases up to 18 do not give that back,
+//! since a reservation does not say how many entries it is for; a queue there is full for good after some millions of
+//! notices. Here nothing is set aside once no reservation is left.
 
 use crate::queue::{self, OVERHEAD};
 use crate::{Call, Change, Fail, Method, Outcome, RD, WR};

@@ -1,5 +1,5 @@
-//! Names that nobody else has. They need not be secret, and there is no chance in here: the clock, the object's name and
-//! the caller are mixed.
+//! Names that nobody else has. They need not be secret, and there is no chance in here: the clock, the object's name
+//! and the caller are mixed.
 
 use crate::Call;
 

@@ -13,7 +13,8 @@ use types::Errno;
 /// The object that knows a pool's images by name and by id.
 pub const DIRECTORY: &str = "rbd_directory";
 
-/// Sizes of objects that librbd makes, as powers of two. Headers say what clients wrote there, so no number in them is believed.
+/// Sizes of objects that librbd makes, as powers of two. Headers say what clients wrote there, so no number in them is
+/// believed.
 const ORDERS: std::ops::RangeInclusive<u8> = 12..=25;
 /// Largest image; far above what can be stored, and far below where sums overflow.
 const MOST_SIZE: u64 = 1 << 60;

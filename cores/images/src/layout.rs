@@ -1,7 +1,7 @@
 //! Where an image's bytes are: stripes over sets of objects.
 //!
-//! An image is cut into units; `count` objects take one unit each in turn until they are full, then the next `count` objects follow.
-//! Plain images have one unit as large as an object.
+//! An image is cut into units; `count` objects take one unit each in turn until they are full, then the next `count`
+//! objects follow. Plain images have one unit as large as an object.
 
 /// Units of an object, and objects that share a row, at most.
 const MOST_ROWS: u64 = 1 << 16;
@@ -38,7 +38,8 @@ impl Layout {
         Self { object_size, unit: object_size, count: 1 }
     }
 
-    /// Objects of several units. `None` for what makes no sense, or would make an object of more pieces than anybody can use.
+    /// Objects of several units. `None` for what makes no sense, or would make an object of more pieces than anybody
+    /// can use.
     pub fn striped(order: u8, unit: u64, count: u64) -> Option<Self> {
         let plain = Self::plain(order);
         let whole = unit > 0 && plain.object_size.is_multiple_of(unit) && plain.object_size / unit <= MOST_ROWS;

@@ -1,4 +1,5 @@
-//! Block images as their clients see them: what an image is made of, and work on whole images. Cores only: no IO in here.
+//! Block images as their clients see them: what an image is made of, and work on whole images. Cores only: no IO in
+//! here.
 //!
 //! - [`work`]: jobs of many steps, continued by whoever owns them;
 //! - [`rados`]: single steps, as operations on objects with their answers taken apart;
@@ -7,19 +8,22 @@
 //! - [`notice`]: what clients of an image say to one another; [`object_map`]: which objects it has;
 //! - [`parent`]: reading through to parents, and letting go of them; [`snapshot`]: taking one away;
 //! - [`trash`]: the list of images that are on their way out;
-//! - [`remove`], [`flatten`], [`migrate`], [`mirror`]: the work itself; `mirror_state`: what mirrored snapshots tell beside data.
+//! - [`remove`], [`flatten`], [`migrate`], [`mirror`]: the work itself; `mirror_state`: what mirrored snapshots tell
+//!   beside data.
 //!
 //! # What holds after an interruption
 //!
-//! All work can be cut off between any two steps and begun anew. Removal takes the name first and leaves an entry in the trash; then the data, the
-//! link to the parent, the header, and the entry last: whatever is left leads to the rest. Flattening copies first, then lets go of the parent; a copy is
-//! made by the object's class and only where the clone has nothing (`copyup`), so doing it again changes nothing.
+//! All work can be cut off between any two steps and begun anew. Removal takes the name first and leaves an entry in
+//! the trash; then the data, the link to the parent, the header, and the entry last: whatever is left leads to the
+//! rest. Flattening copies first, then lets go of the parent; a copy is made by the object's class and only where the
+//! clone has nothing (`copyup`), so doing it again changes nothing.
 //!
 //! # Two at the same image
 //!
-//! Work takes the image's exclusive lock, if it has that feature, as librbd does: with a watch that shows that the holder lives. An image
-//! that is open elsewhere is not removed (EBUSY); a living client that has the lock is asked to flatten or migrate the image itself. The lock of a client that died
-//! (its watch is gone) is broken after its address was fenced off, so that nothing of it comes late.
+//! Work takes the image's exclusive lock, if it has that feature, as librbd does: with a watch that shows that the
+//! holder lives. An image that is open elsewhere is not removed (EBUSY); a living client that has the lock is asked to
+//! flatten or migrate the image itself. The lock of a client that died (its watch is gone) is broken after its address
+//! was fenced off, so that nothing of it comes late.
 
 #![forbid(unsafe_code)]
 

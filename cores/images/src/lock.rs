@@ -1,7 +1,8 @@
 //! To be the only one who changes an image.
 //!
-//! The lock is librbd's: `rbd_lock` on the header, exclusive, with a cookie that names a watch on the same object; who holds the lock lives as
-//! long as the watch does. The object map has a lock of the same name. An image without the feature is only watched.
+//! The lock is librbd's: `rbd_lock` on the header, exclusive, with a cookie that names a watch on the same object; who
+//! holds the lock lives as long as the watch does. The object map has a lock of the same name. An image without the
+//! feature is only watched.
 
 use crate::image::{Image, object_map};
 use crate::notice;
@@ -122,7 +123,8 @@ async fn lock_one(
     Err(Fail::new(Errno::EBUSY, "the client that uses the image does not let go of its exclusive lock"))
 }
 
-/// Breaks the lock if its holder is dead, and sees to it that nothing of that client comes late. Says whether to try again.
+/// Breaks the lock if its holder is dead, and sees to it that nothing of that client comes late. Says whether to try
+/// again.
 async fn break_dead(io: &Io, at: &Place, header: &str, oid: &str) -> Result<bool> {
     let get = GetInfoOp { name: NAME.into() }.to_bytes();
     let Some(info) = io.call_class::<LockInfo>("lock", at, oid, "get_info", &get).await.optional()? else { return Ok(true) };

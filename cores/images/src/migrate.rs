@@ -1,19 +1,22 @@
-//! Moving an image to another place, pool or layout while it is used: the target exists already and reads through to the source, and both headers
-//! say so (`rbd migration prepare` made them so). What is left is to copy the data, and then to let go of the source; or to give the target up.
+//! Moving an image to another place, pool or layout while it is used: the target exists already and reads through to
+//! the source, and both headers say so (`rbd migration prepare` made them so). What is left is to copy the data, and
+//! then to let go of the source; or to give the target up.
 //!
 //! # What is copied, and in which order
 //!
-//! An object of the target gets what each of the source's snapshots saw, oldest first, each written as if the target's newer snapshots
-//! were not made yet, and the head's last. A write asks the OSD to refuse it if the object was written under that snapshot or a newer one:
-//! then it was copied already, by an earlier attempt or by a client that wanted to write there. So a client needs not wait, and
-//! doing it again changes nothing.
+//! An object of the target gets what each of the source's snapshots saw, oldest first, each written as if the target's
+//! newer snapshots were not made yet, and the head's last. A write asks the OSD to refuse it if the object was written
+//! under that snapshot or a newer one: then it was copied already, by an earlier attempt or by a client that wanted to
+//! write there. So a client needs not wait, and doing it again changes nothing.
 //!
-//! An object stays as it was between snapshots that see the same versions of the source's objects; only where they differ is it read.
+//! An object stays as it was between snapshots that see the same versions of the source's objects; only where they
+//! differ is it read.
 //!
 //! # What holds after an interruption
 //!
-//! To commit, the target forgets the source first, then the source goes; its place in the trash is what it is found by until
-//! then. To abort, the target goes first, then the source gets its name back, forgets that it moved, and leaves the trash last.
+//! To commit, the target forgets the source first, then the source goes; its place in the trash is what it is found by
+//! until then. To abort, the target goes first, then the source gets its name back, forgets that it moved, and leaves
+//! the trash last.
 //!
 //! Sources of format 1 and outside the cluster, and ends with clones, groups or mirroring, are left to the rbd command.
 
@@ -379,8 +382,8 @@ fn change(before: &[u8], after: &[u8], at: usize) -> Option<u16> {
 /// Lets go of the source: the target stands by itself, the source goes with all its snapshots.
 ///
 /// # Errors
-/// ENOENT: there is no such image. EINVAL: it is not moving, or not all is copied. EBUSY: the source is in use. EOPNOTSUPP: only the
-/// rbd command can.
+/// ENOENT: there is no such image. EINVAL: it is not moving, or not all is copied. EBUSY: the source is in use.
+/// EOPNOTSUPP: only the rbd command can.
 pub async fn commit(io: &Io, at: &Place, id: &str, progress: &Progress) -> Result<()> {
     let target = Image::open(io, at, id).await?;
     let (source, source_id) = if target.has(feature::MIGRATING) {
@@ -405,8 +408,8 @@ pub async fn commit(io: &Io, at: &Place, id: &str, progress: &Progress) -> Resul
 /// Gives the target up: it goes, and the source is what it was.
 ///
 /// # Errors
-/// ENOENT: there is no such image. EINVAL: it is not moving. EBUSY: it is in use. EEXIST: the source's name is taken. EOPNOTSUPP: only the
-/// rbd command can.
+/// ENOENT: there is no such image. EINVAL: it is not moving. EBUSY: it is in use. EEXIST: the source's name is taken.
+/// EOPNOTSUPP: only the rbd command can.
 pub async fn abort(io: &Io, at: &Place, id: &str, progress: &Progress) -> Result<()> {
     let (source, source_id) = match Image::open(io, at, id).await.optional()? {
         Some(_) => {

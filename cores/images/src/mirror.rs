@@ -82,7 +82,8 @@ fn is_primary(image: &Image) -> bool {
     newest.is_none_or(|state| state == PRIMARY)
 }
 
-/// Makes a snapshot for the peers of a primary image. If a client uses the image, it is asked to let go of the lock for a moment.
+/// Makes a snapshot for the peers of a primary image. If a client uses the image, it is asked to let go of the lock for
+/// a moment.
 ///
 /// # Errors
 /// ENOENT: the image is not there or not mirrored. EINVAL: not by snapshots, not primary, or there is no peer.
@@ -163,7 +164,8 @@ fn is_for_nobody(image: &Image, snap: &image::Snap) -> bool {
     mirror.state == PRIMARY && (cut_off || mirror.complete && mirror.mirror_peer_uuids.is_empty())
 }
 
-/// If a peer has fallen behind by too many snapshots, the last before the newest is taken from it: the older ones it may be copying.
+/// If a peer has fallen behind by too many snapshots, the last before the newest is taken from it: the older ones it
+/// may be copying.
 async fn unlink_one(io: &Io, image: &Image, peer: &Bytes) -> Result<()> {
     let linked: Vec<(&image::Snap, &MirrorSnapshot)> = (image.snaps.iter())
         .filter_map(|s| match &s.info.namespace {

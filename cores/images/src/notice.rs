@@ -1,8 +1,9 @@
-//! What clients of an image say to one another at its header: librbd's notifications, as far as work on whole images needs them.
+//! What clients of an image say to one another at its header: librbd's notifications, as far as work on whole images
+//! needs them.
 //!
-//! A message is a kind and what belongs to it; the one who is meant answers with a result. Work that only the holder of the image's lock
-//! may do is ordered under a number; the holder answers at once whether it takes the order on, says at times how far it is, and in the end
-//! what came of it.
+//! A message is a kind and what belongs to it; the one who is meant answers with a result. Work that only the holder of
+//! the image's lock may do is ordered under a number; the holder answers at once whether it takes the order on, says at
+//! times how far it is, and in the end what came of it.
 
 use crate::image::Image;
 use crate::rados::Place;
@@ -43,7 +44,8 @@ pub(crate) enum Work {
     Migrate,
 }
 
-/// Who orders: a client's number, the number of its watch, and the order's. Ours have no client that could be asked back.
+/// Who orders: a client's number, the number of its watch, and the order's. Ours have no client that could be asked
+/// back.
 type OrderId = ((u64, u64), u64);
 
 /// What somebody said, if it matters here.
@@ -83,7 +85,8 @@ async fn tell(io: &Io, at: &Place, header: &str, message: Bytes) -> Vec<Bytes> {
     }
 }
 
-/// Tells all who have an image open that its header changed. Those who do not answer are not waited for longer than the OSD does.
+/// Tells all who have an image open that its header changed. Those who do not answer are not waited for longer than the
+/// OSD does.
 pub(crate) async fn header_changed(io: &Io, image: &Image) {
     tell(io, &image.at, &image.header(), message(kind::HEADER_UPDATE, |_| {})).await;
 }
@@ -140,8 +143,8 @@ async fn order_and_wait(io: &Io, image: &Image, work: Work, watch: WatchId, prog
 /// Clients that write to an image pause.
 pub(crate) struct Pause(OrderId);
 
-/// Has clients that use an image bring what they do to a point at which a snapshot makes sense (file systems are frozen), and pause there until
-/// [`go_on`].
+/// Has clients that use an image bring what they do to a point at which a snapshot makes sense (file systems are
+/// frozen), and pause there until [`go_on`].
 ///
 /// # Errors
 /// What a client says that cannot; ETIMEDOUT: one does not get ready. Then all go on.

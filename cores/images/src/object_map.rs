@@ -1,5 +1,5 @@
-//! Object maps: which objects an image and its snapshots have. A map that is missing, too short or damaged is marked so, and made anew, by the
-//! clients that use it; nothing here depends on one.
+//! Object maps: which objects an image and its snapshots have. A map that is missing, too short or damaged is marked
+//! so, and made anew, by the clients that use it; nothing here depends on one.
 
 use crate::image::{Image, object_map};
 use crate::work::Io;
@@ -24,8 +24,8 @@ pub(crate) fn unchanged(image: &Image) -> u8 {
     if image.has(feature::FAST_DIFF) { EXISTS_CLEAN } else { EXISTS }
 }
 
-/// Enters an object that is about to exist into the map of a snapshot or of the head, unless it says more already. An object that is noted and
-/// not there does no harm.
+/// Enters an object that is about to exist into the map of a snapshot or of the head, unless it says more already. An
+/// object that is noted and not there does no harm.
 pub(crate) async fn note(io: &Io, image: &Image, snap: Option<u64>, number: u64, state: u8) -> Result<()> {
     if !image.has(feature::OBJECT_MAP) {
         return Ok(());

@@ -128,7 +128,8 @@ impl Layer {
     }
 }
 
-/// An image that lost its last clone and its last snapshot: if it is in the trash for its clones alone, nobody needs it any more.
+/// An image that lost its last clone and its last snapshot: if it is in the trash for its clones alone, nobody needs it
+/// any more.
 pub(crate) struct Orphan {
     /// Its pool and namespace.
     pub(crate) at: Place,
@@ -136,8 +137,9 @@ pub(crate) struct Orphan {
     pub(crate) id: String,
 }
 
-/// Takes a clone out of its parent's list of clones. A snapshot of the parent that was removed already and only stayed for its clones goes with
-/// the last of them; a parent that has no snapshot left then is given. Nothing is wrong if it was done before.
+/// Takes a clone out of its parent's list of clones. A snapshot of the parent that was removed already and only stayed
+/// for its clones goes with the last of them; a parent that has no snapshot left then is given. Nothing is wrong if it
+/// was done before.
 pub(crate) async fn unlink(io: &Io, child: &Image, spec: &ParentImageSpec) -> Result<Option<Orphan>> {
     let parent = Place::new(spec.pool, text(&spec.namespace)?);
     let id = text(&spec.image)?;

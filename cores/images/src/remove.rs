@@ -1,4 +1,5 @@
-//! Removing an image: its name, so that nobody sees it half; data, link to the parent, what belongs to it, header; its place in the trash.
+//! Removing an image: its name, so that nobody sees it half; data, link to the parent, what belongs to it, header; its
+//! place in the trash.
 
 use crate::image::{self, Image};
 use crate::lock::{self, Held, Holder};
@@ -26,8 +27,8 @@ enum What {
     End,
 }
 
-/// Removes the image with a name; by `id` it is known which one was meant, if an earlier attempt took the name already. First it is looked
-/// whether it may go; then it is in the trash, and never seen half.
+/// Removes the image with a name; by `id` it is known which one was meant, if an earlier attempt took the name already.
+/// First it is looked whether it may go; then it is in the trash, and never seen half.
 ///
 /// # Errors
 /// ENOENT: there is none. ENOTEMPTY: it has snapshots. EBUSY: it is open. EMLINK: it is in a group.
@@ -55,7 +56,8 @@ pub async fn by_name(io: &Io, at: &Place, name: &str, id: Option<&str>, progress
 /// Removes an image that is in the trash.
 ///
 /// # Errors
-/// ENOENT: it is not there. EPERM: it is kept for longer. EBUSY: it is open, or moves. If it cannot go, it stays in the trash.
+/// ENOENT: it is not there. EPERM: it is kept for longer. EBUSY: it is open, or moves. If it cannot go, it stays in the
+/// trash.
 pub async fn from_trash(io: &Io, at: &Place, id: &str, progress: &Progress) -> Result<()> {
     trash::begin_removal(io, at, id).await?;
     if let Err(fail) = all(io, at, id, What::Image, progress).await {
@@ -65,8 +67,8 @@ pub async fn from_trash(io: &Io, at: &Place, id: &str, progress: &Progress) -> R
     trash::forget(io, at, id).await
 }
 
-/// Removes all images from the trash of a pool and namespace whose time is over; those that cannot go stay. Gives how many went, and the
-/// reasons of the others.
+/// Removes all images from the trash of a pool and namespace whose time is over; those that cannot go stay. Gives how
+/// many went, and the reasons of the others.
 ///
 /// # Errors
 /// Those of reading.
@@ -92,8 +94,8 @@ pub async fn purge(io: &Io, at: &Place, progress: &Progress) -> Result<(u64, Vec
     }
 }
 
-/// Removes an image that its user put into the trash when it still had clones, now that it has none. If it cannot go, it stays there, to be
-/// removed with the others.
+/// Removes an image that its user put into the trash when it still had clones, now that it has none. If it cannot go,
+/// it stays there, to be removed with the others.
 pub(crate) async fn orphan(io: &Io, orphan: Orphan) {
     if trash::get(io, &orphan.at, &orphan.id).await.is_ok_and(|entry| entry.source == trash::OF_PARENT) {
         // It may be a clone itself: the same again, one level deeper.

@@ -8,8 +8,8 @@ use denc::Encode;
 use messages::class::rbd::{SnapshotNamespace, feature, protection};
 use types::Errno;
 
-/// Removes a snapshot, whose image's lock is held: its record becomes nobody's first, then its object map and what belongs to it go, then its
-/// number is free, then the record goes.
+/// Removes a snapshot, whose image's lock is held: its record becomes nobody's first, then its object map and what
+/// belongs to it go, then its number is free, then the record goes.
 pub(crate) async fn remove(io: &Io, image: &Image, snap: &Snap) -> Result<()> {
     let (header, id) = (image.header(), snap.info.id);
     if !snap.info.namespace.is_trash() {

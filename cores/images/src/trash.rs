@@ -1,4 +1,5 @@
-//! The list of images in the trash, and the ways into it and back. What takes images off it for good is [`crate::remove`].
+//! The list of images in the trash, and the ways into it and back. What takes images off it for good is
+//! [`crate::remove`].
 
 use crate::image::{self, DIRECTORY};
 use crate::rados::{Place, text};
@@ -44,8 +45,8 @@ pub(crate) async fn entries(io: &Io, at: &Place) -> Result<Vec<(String, TrashIma
     entries.into_iter().map(|(id, entry)| Ok((text(&id)?, entry))).collect()
 }
 
-/// Takes an image's name away, because it is being removed: from now on it is in the trash, whatever happens. What was interrupted can be
-/// done again.
+/// Takes an image's name away, because it is being removed: from now on it is in the trash, whatever happens. What was
+/// interrupted can be done again.
 pub(crate) async fn put(io: &Io, at: &Place, id: &str, name: &str) -> Result<()> {
     let now = io.now();
     let entry = TrashImageSpec { source: OF_REMOVAL, name: bytes(name), deleted: now, deferred: now, state: MOVING };

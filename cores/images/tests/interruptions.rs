@@ -1,4 +1,5 @@
-//! Work on whole images is cut off after every request that it makes, and begun anew: in the end all is as if it had not been.
+//! Work on whole images is cut off after every request that it makes, and begun anew: in the end all is as if it had
+//! not been.
 
 mod world;
 
@@ -23,8 +24,8 @@ fn at(image: &Image) -> Place {
 
 type Job<F> = fn(Io, Image) -> F;
 
-/// Cuts a job off after each number of requests, begins it anew until it ends, and looks at what came of it. What is done needs not be found:
-/// ENOENT is well.
+/// Cuts a job off after each number of requests, begins it anew until it ends, and looks at what came of it. What is
+/// done needs not be found: ENOENT is well.
 fn everywhere<F>(world: &World, image: &Image, job: Job<F>, mut check: impl FnMut(&mut World))
 where
     F: Future<Output = Result<(), Fail>> + 'static,

@@ -1,8 +1,8 @@
 //! Gives pools the placement groups that they should have.
 //!
-//! [`planner::advice`] says how many. Two things differ from Ceph: a pool of eight groups that holds little keeps them, and a pool gets
-//! fewer only if all groups together are more than the OSDs should have: until then, more groups do no harm. See
-//! docs/decisions/0024 and 0027.
+//! [`planner::advice`] says how many. Two things differ from Ceph: a pool of eight groups that holds little keeps them,
+//! and a pool gets fewer only if all groups together are more than the OSDs should have: until then, more groups do no
+//! harm. See docs/decisions/0024 and 0027.
 
 use crate::progress::{About, Events, Note};
 use crate::soft::Soft;
@@ -84,7 +84,8 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Splits groups of pools that have too few by far, and lets those be merged of which there are too many, if it is time to look. Gives lines for the cluster log.
+    /// Splits groups of pools that have too few by far, and lets those be merged of which there are too many, if it is
+    /// time to look. Gives lines for the cluster log.
     pub fn tick(&mut self, now: Now, state: &State, soft: &Soft, env: &Env, inc: &mut Incremental) -> Vec<String> {
         let set = state.config.get("mgr", "mgr/pg_autoscaler/sleep_interval").and_then(|text| text.parse::<f64>().ok());
         let rest = Duration::from_secs_f64(set.filter(|x| x.is_finite()).unwrap_or(60.0).clamp(0.5, 1e6));

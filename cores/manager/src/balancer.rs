@@ -1,11 +1,11 @@
-//! The balancer: moves single copies by `pg_upmap_items`, so that each OSD holds its share of each pool, and of all; then changes who
-//! leads by `pg_upmap`, so that each OSD leads its share.
+//! The balancer: moves single copies by `pg_upmap_items`, so that each OSD holds its share of each pool, and of all;
+//! then changes who leads by `pg_upmap`, so that each OSD leads its share.
 //!
-//! A round looks at the whole map and changes a few groups ([`planner::upmap`]); where copies are at rest, it changes a few leaders ([`planner::leaders`]). It begins only when all groups are clean, so the
-//! places that the map gives are where the data is. [`planner::score`] is how Ceph tells people how even a cluster is; nothing here
-//! goes by it.
-//! [`Desk`] is what is known of rounds and plans. It is soft: a new leader begins with the next round. What people set is
-//! durable, as options `mgr/balancer/*` of the configuration database, with Ceph's names.
+//! A round looks at the whole map and changes a few groups ([`planner::upmap`]); where copies are at rest, it changes a
+//! few leaders ([`planner::leaders`]). It begins only when all groups are clean, so the places that the map gives are
+//! where the data is. [`planner::score`] is how Ceph tells people how even a cluster is; nothing here goes by it.
+//! [`Desk`] is what is known of rounds and plans. It is soft: a new leader begins with the next round. What people set
+//! is durable, as options `mgr/balancer/*` of the configuration database, with Ceph's names.
 
 use crate::soft::Soft;
 use maps::{Incremental, OsdMap};

@@ -1,9 +1,11 @@
-//! How far the clocks of the other monitors are from the leader's, for `ceph time-sync-status` and `MON_CLOCK_SKEW`. Nothing else depends on it.
+//! How far the clocks of the other monitors are from the leader's, for `ceph time-sync-status` and `MON_CLOCK_SKEW`.
+//! Nothing else depends on it.
 //!
-//! The leader asks all monitors of the quorum in rounds. An answer brings the other one's time, which was read between the leader's asking
-//! and hearing. So only what lies outside of these two moments is a difference that is sure; that is the *skew*, and a slow network makes
-//! none. A reign begins with a round. The next one comes after `mon_timecheck_interval` seconds, after `mon_timecheck_skew_interval` if a
-//! clock is off, and at once when the quorum has changed. Who does not answer within 5 s is asked again, in a new round.
+//! The leader asks all monitors of the quorum in rounds. An answer brings the other one's time, which was read between
+//! the leader's asking and hearing. So only what lies outside of these two moments is a difference that is sure; that
+//! is the *skew*, and a slow network makes none. A reign begins with a round. The next one comes after
+//! `mon_timecheck_interval` seconds, after `mon_timecheck_skew_interval` if a clock is off, and at once when the quorum
+//! has changed. Who does not answer within 5 s is asked again, in a new round.
 
 use node::{Mono, Now};
 use std::collections::{BTreeMap, BTreeSet};

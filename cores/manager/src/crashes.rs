@@ -1,7 +1,7 @@
 //! Reports of crashes: what `ceph-crash` found in a host's `/var/lib/ceph/crash` and posted.
 //!
-//! A report is a JSON object. It is a value of the monitors' store under [`PLACE`] with its id behind, as Ceph keeps it,
-//! so backups and `config-key` show it. The keys that are read here:
+//! A report is a JSON object. It is a value of the monitors' store under [`PLACE`] with its id behind, as Ceph keeps
+//! it, so backups and `config-key` show it. The keys that are read here:
 //!
 //! | key | meaning |
 //! |---|---|
@@ -11,8 +11,8 @@
 //! | `archived` | when somebody archived the report; missing until then |
 //!
 //! Reports come from hosts with the right to post only, so all of them together have a bound: [`MOST`] reports of
-//! [`MOST_BYTES`] bytes. What comes above makes the oldest go. Reports older than `mgr/crash/retain_interval` go with the
-//! next one that is posted.
+//! [`MOST_BYTES`] bytes. What comes above makes the oldest go. Reports older than `mgr/crash/retain_interval` go with
+//! the next one that is posted.
 
 use bytes::Bytes;
 use monstate::state::Change;
@@ -30,7 +30,8 @@ pub const MOST_BYTES: usize = 1 << 20;
 pub const MOST_OF_ONE: usize = 64 << 10;
 /// Most bytes of a report's id.
 const MOST_OF_ID: usize = 256;
-/// Seconds for which a report that nobody archived is a warning, unless `mgr/crash/warn_recent_interval` says otherwise.
+/// Seconds for which a report that nobody archived is a warning, unless `mgr/crash/warn_recent_interval` says
+/// otherwise.
 const WARN_SECS: u64 = 14 * 86_400;
 /// Seconds for which reports are kept, unless `mgr/crash/retain_interval` says otherwise.
 const RETAIN_SECS: u64 = 365 * 86_400;

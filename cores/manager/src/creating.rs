@@ -1,8 +1,8 @@
 //! Pools whose first placement groups are being made.
 //!
-//! A new pool carries [`pool_flags::CREATING`] until each of its groups was active once, as its primary reports. OSDs make
-//! groups that they miss only while the flag stands: afterwards a group that nobody has is lost, not new. What was reported
-//! is soft knowledge, so a new leader hears of it anew.
+//! A new pool carries [`pool_flags::CREATING`] until each of its groups was active once, as its primary reports. OSDs
+//! make groups that they miss only while the flag stands: afterwards a group that nobody has is lost, not new. What was
+//! reported is soft knowledge, so a new leader hears of it anew.
 
 use maps::{Incremental, OsdMap, pool_flags};
 use messages::internal::PgReport;

@@ -1,10 +1,11 @@
 //! Figures by image: who looks at what, sums, rates, names. The module above explains them.
 //!
-//! *All images of pools for images* have sums, from the first report on, for metrics and pages; a new leader begins with nothing.
-//! Their names are looked up while somebody sees them ([`Images::see`]). Sums of images that are gone are forgotten.
+//! *All images of pools for images* have sums, from the first report on, for metrics and pages; a new leader begins
+//! with nothing. Their names are looked up while somebody sees them ([`Images::see`]). Sums of images that are gone are
+//! forgotten.
 //!
-//! Each [`Spec`] that somebody looks at has its own sums besides, from the first look on. It is forgotten when nobody looked
-//! for [`EXPIRE`]. Rates are means over the last whole period of [`PERIOD`]; the first period is shorter.
+//! Each [`Spec`] that somebody looks at has its own sums besides, from the first look on. It is forgotten when nobody
+//! looked for [`EXPIRE`]. Rates are means over the last whole period of [`PERIOD`]; the first period is shorter.
 
 use grammar::{Refusal, refuse};
 use messages::internal::ImageFigures;
@@ -169,8 +170,8 @@ impl Images {
         self.seen = Some(now);
     }
 
-    /// Gives all images whose names are known, and how many reports were left out for want of room. Those that did most in the last
-    /// period come first.
+    /// Gives all images whose names are known, and how many reports were left out for want of room. Those that did most
+    /// in the last period come first.
     pub fn rows(&self) -> (Vec<Row>, u64) {
         let row = |(image, sums): (&Image, &Sums)| {
             let name = self.names.get(image)?.text.clone()?;

@@ -1,5 +1,6 @@
-//! A pool gets fewer groups, one at a time: the last one (the *source*) is taken in by the group that it would have come from by
-//! splitting (the *target*). Ceph's monitors and manager do it in the same steps, and the map has the same fields.
+//! A pool gets fewer groups, one at a time: the last one (the *source*) is taken in by the group that it would have
+//! come from by splitting (the *target*). Ceph's monitors and manager do it in the same steps, and the map has the same
+//! fields.
 //!
 //! | step | what the map says | when |
 //! |---|---|---|
@@ -9,10 +10,10 @@
 //! | merge | `pg_num` follows; `last_pg_merge_meta` says where both ended | both are ready, as their primary reports: clean, and serving nothing |
 //! | take back | `pg_num_pending` is `pg_num` again | a copy goes, or it takes too long: clients have waited long enough. It begins anew when both are clean |
 //!
-//! *Why nothing is lost.* Between a primary's report that a group is ready, and the map that merges, nothing is written: who leads the
-//! group then knows by its map that it is about to be merged. For that the announcement must stand all the while. So a report
-//! counts only if its OSD had a map not older than the announcement: [`Merging`] knows of each since which map it surely stands. A new
-//! leader takes the map that it begins with.
+//! *Why nothing is lost.* Between a primary's report that a group is ready, and the map that merges, nothing is
+//! written: who leads the group then knows by its map that it is about to be merged. For that the announcement must
+//! stand all the while. So a report counts only if its OSD had a map not older than the announcement: [`Merging`] knows
+//! of each since which map it surely stands. A new leader takes the map that it begins with.
 
 use crate::soft::{PgSoft, Soft};
 use crate::stepping::{Placements, all_follow};

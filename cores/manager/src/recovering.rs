@@ -1,5 +1,5 @@
-//! The recovery of all data as one event in progress: how much of what was missing or at the wrong place is where it belongs.
-//! Ceph calls it the global recovery event.
+//! The recovery of all data as one event in progress: how much of what was missing or at the wrong place is where it
+//! belongs. Ceph calls it the global recovery event.
 
 use crate::progress::{About, Events, Note};
 use messages::stats::ObjectStatSum;

@@ -1,5 +1,5 @@
-//! How far data is from where it should be: copies that lack objects, copies at the wrong place, objects that are nowhere;
-//! and how fast that mends. Words and numbers are those of Ceph's `status`, `pg stat` and `osd pool stats`.
+//! How far data is from where it should be: copies that lack objects, copies at the wrong place, objects that are
+//! nowhere; and how fast that mends. Words and numbers are those of Ceph's `status`, `pg stat` and `osd pool stats`.
 
 use grammar::units::{bytes, si};
 use messages::stats::ObjectStatSum;

@@ -1,5 +1,6 @@
-//! Groups of a pool that shall be placed apart are moved a few at a time: `pgp_num` follows its target in steps, so that not
-//! more than a part of all copies (`target_max_misplaced_ratio`) is ever at the wrong place. Ceph's manager does the same.
+//! Groups of a pool that shall be placed apart are moved a few at a time: `pgp_num` follows its target in steps, so
+//! that not more than a part of all copies (`target_max_misplaced_ratio`) is ever at the wrong place. Ceph's manager
+//! does the same.
 
 use crate::soft::Soft;
 use maps::{Incremental, OsdMap, Pool, pool_flags};
@@ -18,8 +19,9 @@ struct Shape {
     rule: u8,
 }
 
-/// Since which map the groups of each pool are placed as they are: what OSDs reported before says nothing of the last step. A pool's
-/// `last_change` is no measure for that: it is the newest map while clients make and remove snapshots all the time.
+/// Since which map the groups of each pool are placed as they are: what OSDs reported before says nothing of the last
+/// step. A pool's `last_change` is no measure for that: it is the newest map while clients make and remove snapshots
+/// all the time.
 ///
 /// Soft: a new leader takes the map that it begins with.
 #[derive(Clone, Debug, Default)]
@@ -73,8 +75,8 @@ fn ancestor(seed: u32, pg_num: u32) -> u32 {
     hash::stable_mod(seed, pg_num, pg_num.next_power_of_two() - 1)
 }
 
-/// Gives groups that split off the exceptions of the groups that they come from, so that they are where their objects are.
-/// `base` is the map that `change` changes.
+/// Gives groups that split off the exceptions of the groups that they come from, so that they are where their objects
+/// are. `base` is the map that `change` changes.
 pub fn inherit(base: &OsdMap, change: &mut Incremental) {
     let grown: Vec<(PoolId, u32, u32)> =
         change.new_pools.iter().filter_map(|(id, new)| Some((*id, base.pool(*id)?.pg_num, new.pg_num))).collect();

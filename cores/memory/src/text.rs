@@ -33,8 +33,8 @@ pub fn limit(text: &str) -> Option<u64> {
     text.trim().parse().ok().filter(|limit| *limit < NO_LIMIT)
 }
 
-/// Bytes of a control group that the kernel takes back by itself before it runs out: pages of files, unless they must be written first. From
-/// `memory.stat` of either version.
+/// Bytes of a control group that the kernel takes back by itself before it runs out: pages of files, unless they must
+/// be written first. From `memory.stat` of either version.
 pub fn reclaimable(stat: &str, version: Version) -> u64 {
     let row = |name: &str| {
         let value = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -132,8 +132,9 @@ pub fn group(cgroup: &str, version: Version) -> Option<&str> {
     })
 }
 
-/// The folders of `group` and of all groups around it that are to be seen, the innermost first. A process that sees only a part of the hierarchy
-/// (a container) may be told a path that is not in it: then what is at the mount's own place is as near as it comes.
+/// The folders of `group` and of all groups around it that are to be seen, the innermost first. A process that sees
+/// only a part of the hierarchy (a container) may be told a path that is not in it: then what is at the mount's own
+/// place is as near as it comes.
 pub fn levels(mount: &Mount, group: &str) -> Vec<PathBuf> {
     let inside = Path::new(group).strip_prefix(&mount.root).unwrap_or(Path::new(""));
     let inside =

@@ -5,8 +5,9 @@ mod common;
 use common::World;
 use serde_json::{Value, json};
 
-/// The story that `tools/conformance/erasure_codes.py commands` tells a monitor of 16.2.15: the same numbers, sentences
-/// and output. Line ends behind a structure do not count: Ceph's commands end with none, one or two, as each likes.
+/// The story that `tools/conformance/foreign/erasure_codes.py commands` tells a monitor of 16.2.15: the same numbers,
+/// sentences and output. Line ends behind a structure do not count: Ceph's commands end with none, one or two, as each
+/// likes.
 #[test]
 fn commands_answer_as_cephs_monitor_does() {
     let mut world = World::new();

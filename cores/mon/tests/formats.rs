@@ -16,7 +16,8 @@ fn path(name: &str) -> String {
     format!("{}/../../tests/data/formats/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The monitor's store in the archive of version 1, as that program left it when it was killed; its second area, which was never used, is moved.
+/// The monitor's store in the archive of version 1, as that program left it when it was killed; its second area, which
+/// was never used, is moved.
 #[allow(clippy::disallowed_methods, reason = "a test reads its data")]
 fn version_1() -> Disk {
     let file = std::fs::File::open(path("v1.tar.xz")).expect("the archive is in the repository");
@@ -97,7 +98,8 @@ fn a_store_of_version_1_is_converted_with_all_that_is_in_it() {
     assert!(after.epoch >= before.epoch && after.last > before.last);
 }
 
-/// A kill or a power cut at any sector of any write of the conversion: the store is of version 1 still, or of version 2, and has everything.
+/// A kill or a power cut at any sector of any write of the conversion: the store is of version 1 still, or of version
+/// 2, and has everything.
 #[test]
 fn a_conversion_that_is_cut_off_anywhere_is_done_again_or_is_done() {
     let old = version_1();

@@ -1,5 +1,5 @@
-//! Every kind of message against every profile and rights narrower than that. What a message asks for stands in `docs/compatibility.md`, beside
-//! what a real cluster asks for; this test reads it there.
+//! Every kind of message against every profile and rights narrower than that. What a message asks for stands in
+//! `docs/compatibility.md`, beside what a real cluster asks for; this test reads it there.
 
 mod common;
 
@@ -25,7 +25,8 @@ struct Who {
     osd: &'static str,
 }
 
-/// The entities of the table of commands, and more: daemons whose keys may less than such keys do, and who may write in a pool.
+/// The entities of the table of commands, and more: daemons whose keys may less than such keys do, and who may write in
+/// a pool.
 fn entities() -> Vec<Who> {
     let table = include_str!("../src/server/rights/table.txt");
     let of_commands = table.lines().filter(|line| line.contains(" mon '")).map(|line| {
@@ -103,7 +104,8 @@ fn rules() -> BTreeMap<(String, String), (String, String)> {
     .collect()
 }
 
-/// A cluster with a pool `p` (1) that clients may number snapshots of, one (2) that has snapshots of its own, and an entity.
+/// A cluster with a pool `p` (1) that clients may number snapshots of, one (2) that has snapshots of its own, and an
+/// entity.
 fn world(who: &Who) -> World {
     let mut config = config(AuthMode::Cephx);
     config.keys.retain(|key| key.name != who.name);

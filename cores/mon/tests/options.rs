@@ -138,13 +138,14 @@ fn sources(folder: &std::path::Path, all: &mut String) {
 #[test]
 fn no_option_is_taken_in_silence() {
     use monstate::options;
+    use settings::Readers;
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut all = String::new();
     sources(&root.join("cores"), &mut all);
     sources(&root.join("bin"), &mut all);
     let read = |name: &str| all.contains(&format!("\"{name}\""));
     // What is said to be used has a reader; what has none is said to do nothing, or to be read by clients alone.
-    let unread: Vec<&str> = settings::USED.iter().copied().filter(|name| !read(name)).collect();
+    let unread: Vec<&str> = settings::READ.iter().map(|(name, _)| *name).filter(|name| !read(name)).collect();
     assert!(unread.is_empty(), "said to be used, and nothing reads them: {unread:?}");
     let silent = |name: &str| !read(name) && settings::effect(name) == settings::Effect::Used && !name.starts_with("mgr/");
     let silent: Vec<&str> = options::all().iter().map(|o| o.name).filter(|name| silent(name)).collect();
@@ -160,21 +161,21 @@ fn no_option_is_taken_in_silence() {
     let by = |sources: &str, name: &str| sources.contains(&format!("\"{name}\""));
     // Monitors read these as they count for OSDs.
     let for_osds = ["osd_crush_update_on_start", "osd_deep_scrub_interval", "osd_heartbeat_min_peers", "osd_scrub_max_interval"];
-    for name in settings::USED.iter().copied().filter(|name| !["fsid", "host", "keyring"].contains(name)) {
+    for (name, readers) in settings::READ.iter().copied().filter(|(_, readers)| *readers != Readers::All) {
         let (osds, monitors) = (by(&of_osds, name), by(&of_monitors, name) && !for_osds.contains(&name));
         let osds = osds || for_osds.contains(&name);
-        assert_eq!(settings::OF_OSDS.contains(&name), osds, "{name}: whether OSDs read it");
-        assert_eq!(settings::OF_BOTH.contains(&name), osds && monitors, "{name}: whether OSDs and monitors read it");
+        assert_eq!(matches!(readers, Readers::Osds | Readers::OsdsAndMonitors), osds, "{name}: whether OSDs read it");
+        assert_eq!(readers == Readers::OsdsAndMonitors, osds && monitors, "{name}: whether OSDs and monitors read it");
         assert!(osds || monitors, "{name}: nobody of a cluster reads it");
     }
     // At whoever an option is set: it has a reader there, or it is said that it has none.
     let read_at = |name: &str, who: &str| match who {
         "osd" => by(&of_osds, name) || for_osds.contains(&name),
         "mon" => by(&of_monitors, name) && !for_osds.contains(&name),
-        _ => settings::OF_MANAGERS.contains(&name) && by(&of_monitors, name),
+        _ => settings::readers(name) == Some(Readers::Managers) && by(&of_monitors, name),
     };
     let mut silent = 0;
-    for option in options::all().iter().filter(|o| !["fsid", "host", "keyring"].contains(&o.name)) {
+    for option in options::all().iter().filter(|o| settings::readers(o.name) != Some(Readers::All)) {
         for who in ["osd", "mon", "mgr"] {
             silent += usize::from(options::lacks(option.name, who).is_none() && !read_at(option.name, who));
         }

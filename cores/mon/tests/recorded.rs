@@ -1,5 +1,5 @@
-//! Answers against those of a real cluster of release 16.2.15: the same keys in structures, the same columns in tables, the same
-//! sentences where clients and scripts look at them.
+//! Answers against those of a real cluster of release 16.2.15: the same keys in structures, the same columns in tables,
+//! the same sentences where clients and scripts look at them.
 
 mod common;
 

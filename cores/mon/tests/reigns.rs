@@ -1,4 +1,5 @@
-//! The leadership is lost and won again at any moment, with one voter: askers are told to ask again, and nothing that was acknowledged is lost.
+//! The leadership is lost and won again at any moment, with one voter: askers are told to ask again, and nothing that
+//! was acknowledged is lost.
 #![cfg(feature = "sim")]
 
 mod common;

@@ -1,5 +1,5 @@
-//! What users are told when copies are missing, at the wrong place or nowhere: texts as recorded from Ceph 16.2.15, with
-//! three OSDs and in a pool of three copies.
+//! What users are told when copies are missing, at the wrong place or nowhere: texts as recorded from Ceph 16.2.15,
+//! with three OSDs and in a pool of three copies.
 
 mod common;
 

@@ -241,8 +241,8 @@ fn set_caps(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     Ok(Reply::status(told))
 }
 
-/// Gives an entity another key. Its rights stay. Whoever has the old one is refused from now on; sessions that are open end as when rights
-/// are taken away.
+/// Gives an entity another key. Its rights stay. Whoever has the old one is refused from now on; sessions that are open
+/// end as when rights are taken away.
 fn rotate(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let (name, old) = existing(cx, args)?;
     if matches!(name.kind, types::EntityType::Mon) {

@@ -15,8 +15,8 @@ fn describe(_: &mut Cx<'_>, _: &Args) -> Outcome {
 pub(crate) const TO_MANAGER: u32 = 1 << 3;
 
 /// Says whether `ceph` sends a command to the manager: those on images, and reports of crashes. Their users may only
-/// read the monitor's maps (`mon 'profile rbd'`, `'profile crash'`), and their other rights are in their capabilities at
-/// the manager. All other commands come to the monitor, which carries out both kinds.
+/// read the monitor's maps (`mon 'profile rbd'`, `'profile crash'`), and their other rights are in their capabilities
+/// at the manager. All other commands come to the monitor, which carries out both kinds.
 fn is_sent_to_manager(words: &str) -> bool {
     words.starts_with("rbd ") || words == "crash post"
 }

@@ -81,8 +81,8 @@ fn pools(cx: &mut Cx<'_>, args: &Args, wish: &Wish) -> Outcome {
     force(cx, pgs, wish)
 }
 
-/// Instructs the OSDs that lead these groups, as far as the groups have a use for it. As Ceph 16.2 does, it fails only if nobody
-/// is instructed, and not because of groups that have no use for it.
+/// Instructs the OSDs that lead these groups, as far as the groups have a use for it. As Ceph 16.2 does, it fails only
+/// if nobody is instructed, and not because of groups that have no use for it.
 fn force(cx: &mut Cx<'_>, pgs: BTreeSet<PgId>, wish: &Wish) -> Outcome {
     let mut by_osd: BTreeMap<OsdId, Vec<String>> = BTreeMap::new();
     let (mut said, mut fault) = (String::new(), None);

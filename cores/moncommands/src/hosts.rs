@@ -315,7 +315,8 @@ fn rm(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     Ok(Reply::status(format!("removed host {name}: {} OSDs, {} monitors", host.osds.len(), host.mons.len())))
 }
 
-/// Refuses what would cost data, unless that was said: once if copies are still missing, twice if some data is on no OSD that can be reached.
+/// Refuses what would cost data, unless that was said: once if copies are still missing, twice if some data is on no
+/// OSD that can be reached.
 fn check_risk(name: &str, risk: Option<Risk>, args: &Args) -> Result<(), Refusal> {
     let Some(Risk { text, missed, unknown }) = risk else { return Ok(()) };
     if !args.flag("yes_i_really_mean_it") {

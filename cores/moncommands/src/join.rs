@@ -1,10 +1,11 @@
 //! Commands with which a host joins: a key that is good for one host and some time, and what it is exchanged for.
 //!
-//! `nacre token` makes the entity `client.join.N`, which may do nothing but the command `nacre join`. That command removes the entity in
-//! the same entry of the log in which it is answered, so it works once. The time at which the key ends is kept among the entity's
-//! capabilities, where `ceph auth ls` shows it.
+//! `nacre token` makes the entity `client.join.N`, which may do nothing but the command `nacre join`. That command
+//! removes the entity in the same entry of the log in which it is answered, so it works once. The time at which the key
+//! ends is kept among the entity's capabilities, where `ceph auth ls` shows it.
 //!
-//! What the key is exchanged for are the keys of `mon.` and `client.admin`. So who makes one needs what making an administrator needs.
+//! What the key is exchanged for are the keys of `mon.` and `client.admin`. So who makes one needs what making an
+//! administrator needs.
 
 use super::shared::refusal;
 use super::{Cx, Row, row};

@@ -1,7 +1,8 @@
 //! What people ask of Ceph's orchestrator: hosts, daemons, disks, and OSDs that shall go. Formats are those of release 16.2.
 //!
-//! Nothing is deployed from here: each host runs its own daemons (`nacre up`). So these commands show what the maps know. `orch osd rm` takes
-//! an OSD out of service and remembers that it shall go, under `config-key` `nacre/removing/N`.
+//! Nothing is deployed from here: each host runs its own daemons (`nacre up`). So these commands show what the maps
+//! know. `orch osd rm` takes an OSD out of service and remembers that it shall go, under `config-key`
+//! `nacre/removing/N`.
 
 use super::hosts::standing;
 use super::osd_spare::Need;

@@ -1,4 +1,5 @@
-//! Secrets that come with `osd new`: the OSD's key, and what unlocks its disk. Names and formats are Ceph's; `ceph-volume` sends them.
+//! Secrets that come with `osd new`: the OSD's key, and what unlocks its disk. Names and formats are Ceph's;
+//! `ceph-volume` sends them.
 //!
 //! | field of the JSON object | becomes |
 //! |---|---|
@@ -6,8 +7,8 @@
 //! | `cephx_lockbox_secret` | the key of `client.osd-lockbox.UUID`, who may read the next one and nothing else |
 //! | `dmcrypt_key` | the stored value `dm-crypt/osd/UUID/luks` |
 //!
-//! No input and an empty object mean no secrets. The first is needed with any of them; the others come together. They go when the OSD is
-//! destroyed or purged.
+//! No input and an empty object mean no secrets. The first is needed with any of them; the others come together. They
+//! go when the OSD is destroyed or purged.
 
 use super::Cx;
 use bytes::Bytes;

@@ -1,7 +1,7 @@
 //! Commands on OSDs that shall go: whether they can be spared for a time or for good, and their end.
 //!
-//! *For a time*: would each group still serve? *For good*: is each object complete elsewhere? Answers err on the safe side:
-//! what was not reported by who leads a group now is not known. Words and results are Ceph's.
+//! *For a time*: would each group still serve? *For good*: is each object complete elsewhere? Answers err on the safe
+//! side: what was not reported by who leads a group now is not known. Words and results are Ceph's.
 
 use super::osd_admin::erase;
 use super::{Cx, Row, row};
@@ -178,8 +178,9 @@ pub(super) struct Need {
     stored: Vec<OsdId>,
 }
 
-/// The newest map by which every group is known to be clean; none if some are not. What was reported of an older map says nothing of an OSD that went
-/// out since: who leads a group that just lost a member may not know of it yet, and the map has no entry yet that keeps the member.
+/// The newest map by which every group is known to be clean; none if some are not. What was reported of an older map
+/// says nothing of an OSD that went out since: who leads a group that just lost a member may not know of it yet, and
+/// the map has no entry yet that keeps the member.
 fn clean_since(cx: &Cx<'_>) -> Option<Epoch> {
     all_pgs(cx.state).try_fold(Epoch::MAX, |oldest, pg| {
         let reported = cx.soft.pg_state(cx.state, pg);

@@ -128,7 +128,8 @@ pub fn mgr_table() -> &'static [Command] {
     TABLE.get_or_init(|| with_cluster(MGR))
 }
 
-/// The descriptions for the admin socket: the monitor's own commands, and all of the cluster's that it has no own one for.
+/// The descriptions for the admin socket: the monitor's own commands, and all of the cluster's that it has no own one
+/// for.
 pub fn socket_descriptions() -> String {
     let own: BTreeSet<&str> = MON.iter().map(|row| row.sig.split(" <").next().unwrap_or(row.sig)).collect();
     let rest = table().iter().filter(|c| !own.contains(c.signature.prefix.as_str()));

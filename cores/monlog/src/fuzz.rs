@@ -1,5 +1,5 @@
-//! The monitor's disk as an enemy would write it: checksums are made right, so that what lies behind them is reached. Only for
-//! `tools/fuzz`.
+//! The monitor's disk as an enemy would write it: checksums are made right, so that what lies behind them is reached.
+//! Only for `tools/fuzz`.
 
 use crate::disk::format::{BLOCK, GROUP_HEAD, Group, SLOT, Slot, Snapshot, Super, VERSION, replay};
 use crate::disk::v1;

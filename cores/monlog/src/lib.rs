@@ -1,8 +1,8 @@
 //! The monitors' log: the one way by which their state changes.
 //!
-//! A change is *proposed*; once it is durable on a majority of the voters it is *committed* and applied, in the order of
-//! the log, on each of them. The crate `quorum` decides that, the crate `monstate` says what a change does; here is where both
-//! are kept.
+//! A change is *proposed*; once it is durable on a majority of the voters it is *committed* and applied, in the order
+//! of the log, on each of them. The crate `quorum` decides that, the crate `monstate` says what a change does; here is
+//! where both are kept.
 //!
 //! - [`replica`]: what every voter has: the state that is durable, the log, and the disk that both are on;
 //! - [`disk`]: the log on that disk;

@@ -1,5 +1,5 @@
-//! A voter alone: the log, its disk and the state that it gives, without what a monitor does with them. For the simulator, which lets several
-//! of them talk.
+//! A voter alone: the log, its disk and the state that it gives, without what a monitor does with them. For the
+//! simulator, which lets several of them talk.
 
 use crate::replica::{Happened, Replica};
 use bytes::Bytes;

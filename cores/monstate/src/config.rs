@@ -55,7 +55,8 @@ pub struct Config {
     pub join: Vec<EntityAddrVec>,
     /// True if the defaults of pools follow disks and hosts as they are added to the cluster that this begins.
     pub defaults_follow: bool,
-    /// The levels that this program can run at, and tells other monitors: [`Levels::OWN`]. Tests make programs of other levels with it.
+    /// The levels that this program can run at, and tells other monitors: [`Levels::OWN`]. Tests make programs of other
+    /// levels with it.
     pub levels: Levels,
     /// Bytes of the log on device 0 after which it is folded into a snapshot; 0 for the default of 8 MiB.
     pub log_bytes: u64,
@@ -64,8 +65,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// Makes a configuration without addresses, keys, options and other monitors, and without authentication. Whoever needs more of a
-    /// monitor sets it.
+    /// Makes a configuration without addresses, keys, options and other monitors, and without authentication. Whoever
+    /// needs more of a monitor sets it.
     pub fn bare(fsid: Fsid, name: &str) -> Self {
         Self {
             fsid,

@@ -21,8 +21,8 @@ const STATE_LARGE: u64 = 40;
 pub const MON_FEATURES: [&str; 8] =
     ["kraken", "luminous", "mimic", "osdmap-prune", "nautilus", "octopus", "pacific", "elector-pinging"];
 
-/// The commit that a daemon's program is built of, by what the daemon tells about itself. Tools read 40 hexadecimal digits between the
-/// brackets of a version line, and tell programs apart by them; so anything else counts as unknown.
+/// The commit that a daemon's program is built of, by what the daemon tells about itself. Tools read 40 hexadecimal
+/// digits between the brackets of a version line, and tell programs apart by them; so anything else counts as unknown.
 pub fn commit(told: &BTreeMap<String, String>) -> &str {
     let good = |text: &&str| text.len() == UNKNOWN_COMMIT.len() && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     told.get(Levels::COMMIT).map(String::as_str).filter(good).unwrap_or(UNKNOWN_COMMIT)

@@ -1,10 +1,10 @@
 //! What new pools are by default, as disks and hosts are added.
 //!
-//! A cluster begins with what protects as much as it can: one copy on one disk, two on two, three on more, no two on the same
-//! disk. With hosts, no two on the same host. [`decide`] says what fits; it is asked when OSDs boot, and only ever asks for
-//! more. The monitor writes the number of copies to the configuration database (`osd_pool_default_size`), where operators see
-//! and change it, and remembers beside it what it wrote ([`MARK`]): as soon as somebody wrote another value, it is theirs.
-//! Pools that exist keep their size. See docs/decisions/0022.
+//! A cluster begins with what protects as much as it can: one copy on one disk, two on two, three on more, no two on
+//! the same disk. With hosts, no two on the same host. [`decide`] says what fits; it is asked when OSDs boot, and only
+//! ever asks for more. The monitor writes the number of copies to the configuration database (`osd_pool_default_size`),
+//! where operators see and change it, and remembers beside it what it wrote ([`MARK`]): as soon as somebody wrote
+//! another value, it is theirs. Pools that exist keep their size. See docs/decisions/0022.
 
 use crate::state::State;
 use crush::{Map, op};
@@ -102,8 +102,8 @@ fn hosts(map: &OsdMap, osds: &[OsdId]) -> u32 {
     at.into_iter().filter(|host| map.crush.is_under(*host, root)).count() as u32
 }
 
-/// Counts the disks of these OSDs: 1 as soon as two share one, because a rule that keeps OSDs apart may then put copies on the
-/// same disk. An OSD that does not say where it is shares with all others.
+/// Counts the disks of these OSDs: 1 as soon as two share one, because a rule that keeps OSDs apart may then put copies
+/// on the same disk. An OSD that does not say where it is shares with all others.
 fn disks(metadata: &BTreeMap<OsdId, BTreeMap<String, String>>, osds: &[OsdId]) -> u32 {
     let of = |osd: &OsdId| {
         let known = metadata.get(osd)?;

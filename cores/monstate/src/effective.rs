@@ -10,7 +10,7 @@ use types::{EntityName, EntityType, OsdId};
 /// An option's text as it counts for the monitor itself: from the database, the configuration file, or the default. Of
 /// what Ceph's manager reads, a value that is set for managers counts first: monitor and manager are one here.
 pub fn of_monitor(state: &State, env: &Env, name: &str) -> String {
-    if settings::OF_MANAGERS.contains(&name) {
+    if settings::readers(name) == Some(settings::Readers::Managers) {
         let manager = EntityName::new(EntityType::Mgr, env.config.mgr_name.clone());
         let stored = state.config.for_entity(&manager, &Place::default());
         if let Some((_, value)) = stored.get(name).filter(|(section, _)| section != "global") {

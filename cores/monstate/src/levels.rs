@@ -1,10 +1,11 @@
 //! When the cluster's level may be raised, and when the leader raises it by itself (`docs/decisions/0028-levels.md`).
 //!
-//! *Data and owner.* The level is in the OSD map. What levels each daemon's program has is in the state: in the metadata of OSDs and in the
-//! records of monitors. Whether the level is held back is a stored key. Since when all daemons have a newer program is the leader's
-//! own ([`Clock`]), and begins anew with each reign.
+//! *Data and owner.* The level is in the OSD map. What levels each daemon's program has is in the state: in the
+//! metadata of OSDs and in the records of monitors. Whether the level is held back is a stored key. Since when all
+//! daemons have a newer program is the leader's own ([`Clock`]), and begins anew with each reign.
 //!
-//! *Invariant.* The level is raised by one, and only when no monitor and no OSD that is up has a program that cannot run the next one.
+//! *Invariant.* The level is raised by one, and only when no monitor and no OSD that is up has a program that cannot
+//! run the next one.
 
 use crate::config::Config;
 use crate::context::Env;

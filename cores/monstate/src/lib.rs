@@ -1,6 +1,7 @@
 //! The replicated state of the monitors: what the cluster knows durably, and how it may change.
 //!
-//! Nothing here knows sessions, disks or other monitors. Everything is a function of the state and of what the caller says.
+//! Nothing here knows sessions, disks or other monitors. Everything is a function of the state and of what the caller
+//! says.
 //!
 //! - [`state`]: the state, the changes that proposals consist of, the first state of a cluster;
 //! - [`config`], [`context`]: what a monitor was told when it was made, and how it stands among the others;

@@ -12,7 +12,8 @@ use std::collections::BTreeSet;
 /// How the keys begin under which it is kept what was switched.
 pub const SWITCHED: &str = "nacre/module/";
 
-/// Modules that are on until somebody turns them off, and whose duties are built in here. (In Ceph, `prometheus` is off at first.)
+/// Modules that are on until somebody turns them off, and whose duties are built in here. (In Ceph, `prometheus` is off
+/// at first.)
 pub const BUILT_IN: [&str; 2] = ["iostat", "prometheus"];
 
 /// Modules of Ceph 16 that this manager does not have. Ceph lists a module that cannot run in the same way.

@@ -1,8 +1,8 @@
 //! The options that exist here: types, defaults, meaning.
 //!
 //! The servers' options in this table are those that this program reads, and four that say where daemons listen
-//! ([`without_effect`]). Options of clients are in it because clients take them from the configuration database. All other
-//! options of Ceph (`settings`) are kept and shown as well, because tools set them.
+//! ([`without_effect`]). Options of clients are in it because clients take them from the configuration database. All
+//! other options of Ceph (`settings`) are kept and shown as well, because tools set them.
 
 use crate::config::Config;
 use settings::Wrong;
@@ -543,13 +543,15 @@ pub fn is_fixed(name: &str) -> bool {
     name == "fsid" || settings::find(name).is_some_and(|s| s.fixed)
 }
 
-/// Says whether an option counts only while a cluster is made, so that `config assimilate-conf` leaves it in the file, as Ceph's does.
+/// Says whether an option counts only while a cluster is made, so that `config assimilate-conf` leaves it in the file,
+/// as Ceph's does.
 pub fn only_at_birth(name: &str) -> bool {
     name == "osd_crush_chooseleaf_type"
 }
 
 impl Opt {
-    /// Checks a value and gives the form in which it is stored. Bounds are Ceph's; the type is that of who reads the option here.
+    /// Checks a value and gives the form in which it is stored. Bounds are Ceph's; the type is that of who reads the
+    /// option here.
     pub fn check(&self, value: &str) -> Result<String, Wrong> {
         match settings::find(self.name) {
             Some(s) => settings::Setting { kind: self.kind, ..*s }.check(value),

@@ -9,16 +9,18 @@ use types::{OsdId, UTime};
 /// Most OSDs of a cluster.
 pub const MAX_OSDS: i32 = 10_000;
 
-/// Returns the time of an OSD that is marked down now: `wall`, or later, so that it is not before a pool that is being created was made.
+/// Returns the time of an OSD that is marked down now: `wall`, or later, so that it is not before a pool that is being
+/// created was made.
 ///
-/// OSDs decide by these two times whether somebody who is down could have made a group of such a pool. They are of clocks of monitors that led one
-/// after the other, and those differ.
+/// OSDs decide by these two times whether somebody who is down could have made a group of such a pool. They are of
+/// clocks of monitors that led one after the other, and those differ.
 fn down_stamp(map: &OsdMap, wall: UTime) -> UTime {
     let creating = map.pools.values().filter(|pool| pool.has_flag(pool_flags::CREATING));
     creating.map(|pool| pool.create_time).fold(wall, UTime::max)
 }
 
-/// Returns the time of a pool that is created now: `wall`, or later, so that all who are down were so before, as [`mark_down`] says.
+/// Returns the time of a pool that is created now: `wall`, or later, so that all who are down were so before, as
+/// [`mark_down`] says.
 pub fn create_time(map: &OsdMap, wall: UTime) -> UTime {
     let down = map.osds().filter(|osd| !map.is_up(*osd)).filter_map(|osd| map.osd_xinfo.get(osd as usize));
     down.map(|x| x.down_stamp.plus(Duration::from_nanos(1))).fold(wall, UTime::max)

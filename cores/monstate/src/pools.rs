@@ -150,8 +150,8 @@ impl Ctx<'_> {
         Ok(())
     }
 
-    /// Changes the number of copies of a pool, and with it the least number that serves. That begins a new interval of each group:
-    /// its members copy what they lack. `sure`: the asker knows that one copy protects nothing.
+    /// Changes the number of copies of a pool, and with it the least number that serves. That begins a new interval of
+    /// each group: its members copy what they lack. `sure`: the asker knows that one copy protects nothing.
     pub fn set_size(&self, inc: &mut Incremental, pool: PoolId, size: u32, sure: bool) -> Result<(), Refusal> {
         let min_size = self.min_size(size.clamp(1, MOST_COPIES));
         let p = self.edit(inc, pool)?;
@@ -184,7 +184,8 @@ impl Ctx<'_> {
         Ok(())
     }
 
-    /// Refuses a rule that is not meant for this many copies. One that is and finds fewer places is allowed; health says so.
+    /// Refuses a rule that is not meant for this many copies. One that is and finds fewer places is allowed; health
+    /// says so.
     fn check_rule(&self, rule: u8, kind: u8, size: u32) -> Result<(), Refusal> {
         let Some(rule) = self.state.osdmap.crush.rule(u32::from(rule)).filter(|r| r.mask.kind == kind) else {
             refuse!(EINVAL, "crush rule {rule} type does not match pool");
@@ -328,8 +329,9 @@ impl Ctx<'_> {
         Ok(next_snap(p, epoch))
     }
 
-    /// Removes a snapshot that a client manages. Removing it twice does no harm. A pool that never had such snapshots refuses it with
-    /// EOPNOTSUPP, as in Ceph: ENOENT tells `rbd` that the snapshot is gone already, and its image may be a copy from another pool.
+    /// Removes a snapshot that a client manages. Removing it twice does no harm. A pool that never had such snapshots
+    /// refuses it with EOPNOTSUPP, as in Ceph: ENOENT tells `rbd` that the snapshot is gone already, and its image may
+    /// be a copy from another pool.
     pub fn remove_unmanaged_snap(&self, inc: &mut Incremental, pool: PoolId, snap: u64) -> Result<(), Refusal> {
         let epoch = inc.epoch;
         let p = self.edit(inc, pool)?;
@@ -410,8 +412,8 @@ fn aim_lower(p: &mut Pool, pg_num: u32) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Sets how many groups a pool is about to have: one less than now, so that two are made ready to be merged, or as many as now, so that
-/// they serve again.
+/// Sets how many groups a pool is about to have: one less than now, so that two are made ready to be merged, or as many
+/// as now, so that they serve again.
 pub fn announce(p: &mut Pool, pending: u32, epoch: Epoch) {
     p.pg_num_pending = pending;
     // Clients that do not know the field send again what they sent; others see a new interval of both groups.
@@ -419,8 +421,8 @@ pub fn announce(p: &mut Pool, pending: u32, epoch: Epoch) {
     p.last_force_op_resend_preluminous = epoch;
 }
 
-/// Splits the groups of a pool as far as its targets say. Not before its first groups are there: nobody could tell a group
-/// that is still to be made from one that is still to be split off.
+/// Splits the groups of a pool as far as its targets say. Not before its first groups are there: nobody could tell a
+/// group that is still to be made from one that is still to be split off.
 pub fn split_to_target(p: &mut Pool, epoch: Epoch) {
     if p.has_flag(pool_flags::CREATING) || p.pg_num_target <= p.pg_num {
         return;

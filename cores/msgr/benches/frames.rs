@@ -1,6 +1,7 @@
 //! Frames of msgr2.1 around a client's write of 4 KiB and of 4 MiB, with checksums and sealed.
 //!
-//! Parsing copies the bytes once, as the kernel does when it receives; sealed frames need another copy each time, as they are opened in place.
+//! Parsing copies the bytes once, as the kernel does when it receives; sealed frames need another copy each time, as
+//! they are opened in place.
 #![allow(missing_docs)]
 
 use bytes::Bytes;

@@ -38,7 +38,8 @@ impl Pair {
         batch.take()
     }
 
-    /// One message from bytes as a driver receives them: large data straight into the reader's buffer, all else in pieces of 64 KiB.
+    /// One message from bytes as a driver receives them: large data straight into the reader's buffer, all else in
+    /// pieces of 64 KiB.
     pub fn parse(&mut self, bytes: &[u8]) -> Message {
         let mut rest = bytes;
         while !rest.is_empty() {

@@ -8,8 +8,8 @@ use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, Message, SessionI
 /// Who is at the other end of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Name under which it authenticated. On sessions that this side opened the id is the number that the peer tells (rank, OSD
-    /// number), or empty.
+    /// Name under which it authenticated. On sessions that this side opened the id is the number that the peer tells
+    /// (rank, OSD number), or empty.
     pub name: EntityName,
     /// What it acts as. A manager that uses the client library is a client here although its name is `mgr.x`.
     pub kind: EntityType,
@@ -19,15 +19,15 @@ pub struct Peer {
     pub addr: EntityAddr,
     /// All its addresses, as it says.
     pub addrs: EntityAddrVec,
-    /// The address from which it connected, as the socket says: what rights that hold for a network are held against. `None` if it is
-    /// not known.
+    /// The address from which it connected, as the socket says: what rights that hold for a network are held against.
+    /// `None` if it is not known.
     pub ip: Option<IpAddr>,
     /// Time when its ticket was made; zero without one.
     pub ticket: UTime,
     /// Features common to both sides.
     pub features: u64,
-    /// What it may do here, as text for the caps parser; `None` means everything (no authentication in use, or the ticket
-    /// says so).
+    /// What it may do here, as text for the caps parser; `None` means everything (no authentication in use, or the
+    /// ticket says so).
     pub caps: Option<String>,
     /// Protection of its frames.
     pub mode: Mode,

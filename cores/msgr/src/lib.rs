@@ -3,14 +3,15 @@
 //! One [`Messenger`] handles all connections of one daemon or client. Its owner passes it the network inputs of the
 //! driver, calls [`Messenger::turn`] at the end of each round, and takes what happened from [`Messenger::poll_event`].
 //!
-//! A *connection* is one TCP stream; a *session* is what owners see. A lossy session lives and dies with its connection;
-//! a lossless one survives it: the side that opened it comes back and unacknowledged messages are sent again.
+//! A *connection* is one TCP stream; a *session* is what owners see. A lossy session lives and dies with its
+//! connection; a lossless one survives it: the side that opened it comes back and unacknowledged messages are sent
+//! again.
 //!
 //! Sessions have a direction. Two daemons that open sessions to each other have two of them, on two connections, so
 //! connection races cannot occur and a WAIT frame is understood but never sent.
 //!
-//! Pressure: nothing is received from a client whose messages the owner has not given back ([`Messenger::done`]) or who does not
-//! take its replies; owners look at [`Messenger::queued`] before they send much.
+//! Pressure: nothing is received from a client whose messages the owner has not given back ([`Messenger::done`]) or who
+//! does not take its replies; owners look at [`Messenger::queued`] before they send much.
 
 #![forbid(unsafe_code)]
 

@@ -7,16 +7,16 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 /// Alignment of every buffer, in bytes: what O_DIRECT asks for on every disk that we know.
 pub const ALIGN: usize = 4096;
-/// Bytes of a huge page. A buffer that is a multiple of it long (in whole pages) is aligned to it, so that an allocator may put it on such
-/// pages.
+/// Bytes of a huge page. A buffer that is a multiple of it long (in whole pages) is aligned to it, so that an allocator
+/// may put it on such pages.
 pub const HUGE: usize = 2 << 20;
 /// Buffers above this size go back to the system when they are dropped, in pages.
 const LARGEST_KEPT: usize = (8 << 20) / ALIGN;
 /// Bytes that each thread keeps for the next taker, if nobody says how many.
 const KEPT: usize = 24 << 20;
 
-/// Sets how many bytes this thread keeps for the next taker (24 MiB if nobody does): as much as requests and answers on their way take, or
-/// the system is asked for memory again and again. What is above it goes.
+/// Sets how many bytes this thread keeps for the next taker (24 MiB if nobody does): as much as requests and answers on
+/// their way take, or the system is asked for memory again and again. What is above it goes.
 pub fn keep_buffers(bytes: usize) {
     POOL.with_borrow_mut(|pool| {
         pool.most = bytes;
@@ -126,7 +126,8 @@ impl Kept {
         }
     }
 
-    /// Lets go of what was not asked for the longest, but nothing of size class `except`, until `more` bytes fit. False if they do not.
+    /// Lets go of what was not asked for the longest, but nothing of size class `except`, until `more` bytes fit. False
+    /// if they do not.
     fn make_room(&mut self, more: usize, except: Option<usize>) -> bool {
         while self.bytes + more > self.most {
             let others = self.by_class.iter_mut().enumerate().filter(|(i, c)| Some(*i) != except && !c.free.is_empty());
@@ -141,8 +142,8 @@ thread_local! {
     static POOL: RefCell<Kept> = RefCell::default();
 }
 
-/// Size class for so many pages, and how many it has: all sizes up to 4 pages, then four for each doubling. What is frozen may be
-/// kept for long (a cached block keeps its whole buffer), so little may be lost to rounding.
+/// Size class for so many pages, and how many it has: all sizes up to 4 pages, then four for each doubling. What is
+/// frozen may be kept for long (a cached block keeps its whole buffer), so little may be lost to rounding.
 fn class(pages: usize) -> (usize, usize) {
     let step = (pages.next_power_of_two() / 8).max(1);
     let size = pages.next_multiple_of(step);
@@ -170,8 +171,8 @@ impl Buf {
         self.len = self.len.min(len);
     }
 
-    /// Hides the first `n` bytes (at most all), so that the next receive continues where the last one ended. They stay where
-    /// they are; what is left to see is not aligned any more.
+    /// Hides the first `n` bytes (at most all), so that the next receive continues where the last one ended. They stay
+    /// where they are; what is left to see is not aligned any more.
     pub fn skip(&mut self, n: usize) {
         let n = n.min(self.len);
         self.start += n;

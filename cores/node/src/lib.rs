@@ -5,11 +5,12 @@
 //! the simulator in tests) carries the outputs out and brings the inputs in.
 //!
 //! One round of a driver: hand over every input that is there with [`Node::handle`], then call [`Node::turn`] once (the
-//! machine closes its batches: journal groups, sends), carry out the outputs in order, say so with [`Node::carried_out`],
-//! and wait for the next input or [`Node::deadline`], whichever comes first; a deadline is met by calling `turn`.
+//! machine closes its batches: journal groups, sends), carry out the outputs in order, say so with
+//! [`Node::carried_out`], and wait for the next input or [`Node::deadline`], whichever comes first; a deadline is met
+//! by calling `turn`.
 //!
-//! Buffers belong to whoever they were handed to: a [`Buf`] in a `Receive` or a disk read belongs to the driver until it
-//! comes back with the completion, also when the connection is closed meanwhile.
+//! Buffers belong to whoever they were handed to: a [`Buf`] in a `Receive` or a disk read belongs to the driver until
+//! it comes back with the completion, also when the connection is closed meanwhile.
 
 #![forbid(unsafe_code)]
 
@@ -203,7 +204,8 @@ pub enum Output {
     },
     /// Work to be done elsewhere, answered by [`Input::Computed`].
     Compute(Compute),
-    /// How much memory the machine would take, if it is not what it was made with. What it gets comes as [`Input::Memory`].
+    /// How much memory the machine would take, if it is not what it was made with. What it gets comes as
+    /// [`Input::Memory`].
     Memory(MemoryWish),
     /// After [`Input::Stop`]: all is durable, the driver may end.
     Stopped,
@@ -361,10 +363,11 @@ pub trait Node {
     /// Returns when `turn` must be called at the latest, even if nothing comes in.
     fn deadline(&self) -> Mono;
 
-    /// The outputs of the last [`Node::turn`] were carried out: what was to be sent is with the system. For measuring how long things
-    /// took; nothing may be put out here.
+    /// The outputs of the last [`Node::turn`] were carried out: what was to be sent is with the system. For measuring
+    /// how long things took; nothing may be put out here.
     fn carried_out(&mut self, _now: Now) {}
 
-    /// Tells, after a turn for which nothing had come in, how many there were. For counters; nothing may be put out here.
+    /// Tells, after a turn for which nothing had come in, how many there were. For counters; nothing may be put out
+    /// here.
     fn woken(&mut self, _wakes: Wakes) {}
 }

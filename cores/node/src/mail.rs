@@ -8,12 +8,12 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MailId(pub u32);
 
-/// What is sent: any value that both sides know, for the receiver to `downcast`. Buffers in it ([`crate::Buf`]) stay with the receiver's
-/// thread when they are dropped there, so payload that goes one way only should be shared bytes.
+/// What is sent: any value that both sides know, for the receiver to `downcast`. Buffers in it ([`crate::Buf`]) stay
+/// with the receiver's thread when they are dropped there, so payload that goes one way only should be shared bytes.
 ///
-/// Mail comes at most once, and what one machine sends to another comes in the order of sending. What is sent to a machine that does not run
-/// is lost without a word, as on a connection that broke: who needs an answer asks again. Nothing but the sender's own bound limits how much
-/// is under way.
+/// Mail comes at most once, and what one machine sends to another comes in the order of sending. What is sent to a
+/// machine that does not run is lost without a word, as on a connection that broke: who needs an answer asks again.
+/// Nothing but the sender's own bound limits how much is under way.
 pub type Mail = Box<dyn Any + Send>;
 
 /// Work that needs nothing but a processor: coding, compression, checksums of much data.

@@ -41,7 +41,8 @@ pub struct MemoryWish {
 }
 
 impl MemoryWish {
-    /// Least memory of an OSD, in bytes, whatever is asked for: what it takes with caches of nearly nothing and one large request.
+    /// Least memory of an OSD, in bytes, whatever is asked for: what it takes with caches of nearly nothing and one
+    /// large request.
     pub const LEAST: u64 = 64 << 20;
     /// Most memory of an OSD that nobody told anything, in bytes: the default of `osd_memory_target` in Ceph.
     pub const MOST: u64 = 4 << 30;

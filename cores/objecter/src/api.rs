@@ -71,8 +71,9 @@ pub struct OpRequest {
     pub snapc: SnapContext,
     /// What reads see.
     pub snapid: SnapId,
-    /// Message flags (`messages::osd::flags`), `READ` or `WRITE` at least; the objecter adds `ONDISK`, `RETRY` and `KNOWN_REDIR`. A read
-    /// with `BALANCE_READS` or `LOCALIZE_READS` goes to any member of its group, and to the primary when that member sends it back.
+    /// Message flags (`messages::osd::flags`), `READ` or `WRITE` at least; the objecter adds `ONDISK`, `RETRY` and
+    /// `KNOWN_REDIR`. A read with `BALANCE_READS` or `LOCALIZE_READS` goes to any member of its group, and to the
+    /// primary when that member sends it back.
     pub flags: u32,
     /// Modification time that a write leaves.
     pub mtime: UTime,

@@ -3,7 +3,7 @@
 use crate::{Config, Event, Objecter};
 use msgr::Messenger;
 use msgr::auth::Auth;
-use node::{CallId, Input, Mono, Node, Now, Output, Outputs};
+use node::{Input, Mail, MailId, Mono, Node, Now, Output, Outputs};
 
 /// What a client does with its objecter.
 pub trait Driver {
@@ -16,13 +16,17 @@ pub trait Driver {
     /// Returns when `turn` must be called at the latest.
     fn deadline(&self) -> Mono;
 
-    /// The process asks for something; gives a result and a text, or `None`: the answer comes with [`Driver::answers`].
-    fn call(&mut self, _now: Now, _call: CallId, _command: &str, _objecter: &mut Objecter) -> Option<(i32, String)> {
-        Some((types::Errno::EINVAL.wire(), "this client takes no commands".into()))
+    /// Carries out a command that the process gives as text; returns a result and a text.
+    fn call(&mut self, _now: Now, _command: &str, _objecter: &mut Objecter) -> (i32, String) {
+        (types::Errno::EINVAL.wire(), "this client takes no commands".into())
     }
 
-    /// Answers to calls that were put off: call, result, text. `refusals`: how often in a row the monitors refused the client's key.
-    fn answers(&mut self, _refusals: u32) -> Vec<(CallId, i32, String)> {
+    /// Takes something that another machine or thread of the process sent.
+    fn mail(&mut self, _now: Now, _from: MailId, _mail: Mail, _objecter: &mut Objecter) {}
+
+    /// Gives what is to be sent within the process: to whom, and what. `refusals`: how often in a row the monitors
+    /// refused the client's key.
+    fn outgoing(&mut self, _refusals: u32) -> Vec<(MailId, Mail)> {
         Vec::new()
     }
 }
@@ -75,8 +79,8 @@ impl<D: Driver> ClientNode<D> {
         self.objecter.turn(now, &mut self.messenger, out);
         // Verdicts that need no message, as of a pool that does not exist.
         self.events(now, out);
-        for (call, result, text) in self.driver.answers(self.messenger.auth().client.refusals()) {
-            out.push(Output::Answer { call, result, text });
+        for (to, mail) in self.driver.outgoing(self.messenger.auth().client.refusals()) {
+            out.push(Output::Mail { to, mail });
         }
         self.messenger.turn(now, out);
     }
@@ -86,10 +90,10 @@ impl<D: Driver> Node for ClientNode<D> {
     fn handle(&mut self, now: Now, input: Input, out: &mut Outputs) {
         match input {
             Input::Call { call, command } => {
-                if let Some((result, text)) = self.driver.call(now, call, &command, &mut self.objecter) {
-                    out.push(Output::Answer { call, result, text });
-                }
+                let (result, text) = self.driver.call(now, &command, &mut self.objecter);
+                out.push(Output::Answer { call, result, text });
             }
+            Input::Mail { from, mail } => self.driver.mail(now, from, mail, &mut self.objecter),
             Input::Stop => self.stopping = true,
             Input::Disk(_) => {}
             net => self.messenger.handle(now, net, out),

@@ -11,8 +11,8 @@ const HASTY: u32 = 5;
 /// The pause after the second to that failure, when hastened.
 const SOON: Duration = Duration::from_millis(20);
 
-/// A session that stood for less time has failed like one that never did: whoever is let in and refused at once would come back at once,
-/// for ever.
+/// A session that stood for less time has failed like one that never did: whoever is let in and refused at once would
+/// come back at once, for ever.
 pub(crate) const STOOD: Duration = Duration::from_secs(1);
 
 /// A pause that doubles with each failure.
@@ -66,7 +66,8 @@ impl<K: Copy + Ord> Lines<K> {
         Self { lines: BTreeMap::new(), names: BTreeMap::new(), pause, kind }
     }
 
-    /// The session of `name`; one is opened to the daemon at `addr` if there is none. Messages may be queued on it before it stands.
+    /// The session of `name`; one is opened to the daemon at `addr` if there is none. Messages may be queued on it
+    /// before it stands.
     ///
     /// # Errors
     /// The moment before which nothing is opened, because the session broke.
@@ -123,8 +124,8 @@ impl<K: Copy + Ord> Lines<K> {
         Some((name, line.retry_at))
     }
 
-    /// The session of `name` broke and is missed: it may be opened again now if it stood, and after a few milliseconds the next
-    /// times. Gives that moment; `None` if there is no such name, or it has a session.
+    /// The session of `name` broke and is missed: it may be opened again now if it stood, and after a few milliseconds
+    /// the next times. Gives that moment; `None` if there is no such name, or it has a session.
     pub fn hasten(&mut self, now: Now, name: K) -> Option<Mono> {
         let line = self.lines.get_mut(&name).filter(|line| line.session.is_none())?;
         let wait = match line.failures {
@@ -136,8 +137,8 @@ impl<K: Copy + Ord> Lines<K> {
         Some(line.retry_at)
     }
 
-    /// Forgets the names that lead nowhere any more, and closes their sessions. `stays` is asked with each name and its address. Gives
-    /// the names whose sessions were closed.
+    /// Forgets the names that lead nowhere any more, and closes their sessions. `stays` is asked with each name and its
+    /// address. Gives the names whose sessions were closed.
     pub fn retain(&mut self, messenger: &mut Messenger, stays: impl Fn(K, &EntityAddr) -> bool) -> Vec<K> {
         let mut closed = Vec::new();
         for (name, line) in self.lines.extract_if(.., |name, line| !stays(*name, &line.addr)) {

@@ -11,12 +11,13 @@ use node::{Mono, Now};
 use std::time::Duration;
 use types::{Errno, Locator, OsdId, Rope};
 
-/// How often a watch is told to be alive, and newer maps are looked for while a notification waits, as stock clients do.
+/// How often a watch is told to be alive, and newer maps are looked for while a notification waits, as stock clients
+/// do.
 const PING_EVERY: Duration = Duration::from_secs(5);
 
 impl Objecter {
-    /// Watches an object. `timeout` in seconds, 0 for the OSD's default: so long without a word from us, and the OSD gives
-    /// the watch up. Ends with [`Event::WatchLost`] or [`Objecter::unwatch`].
+    /// Watches an object. `timeout` in seconds, 0 for the OSD's default: so long without a word from us, and the OSD
+    /// gives the watch up. Ends with [`Event::WatchLost`] or [`Objecter::unwatch`].
     pub fn watch(&mut self, locator: Locator, oid: Bytes, timeout: u32) -> WatchId {
         let kind = Kind::Watch { timeout, generation: 0, registered: false };
         WatchId(self.linger(kind, locator, oid))
@@ -34,7 +35,8 @@ impl Objecter {
         Some(self.submit(OpRequest { locator, oid, ops, flags: flags::WRITE, ..OpRequest::default() }))
     }
 
-    /// Tells all watchers of an object something, and waits for them up to `timeout` seconds. Ends with [`Event::NotifyDone`].
+    /// Tells all watchers of an object something, and waits for them up to `timeout` seconds. Ends with
+    /// [`Event::NotifyDone`].
     pub fn notify(&mut self, locator: Locator, oid: Bytes, payload: &Bytes, timeout: u32) -> OpId {
         let mut input = Vec::new();
         1u32.encode(&mut input);

@@ -19,8 +19,8 @@ impl Objecter {
         self.monitor.link.session().is_some()
     }
 
-    /// Sends a command to a monitor: JSON text, and what `-i` would give. It ends with [`Event::CommandDone`]. A command whose
-    /// answer is lost with the connection is sent again, so it may be executed twice.
+    /// Sends a command to a monitor: JSON text, and what `-i` would give. It ends with [`Event::CommandDone`]. A
+    /// command whose answer is lost with the connection is sent again, so it may be executed twice.
     pub fn command(&mut self, json: impl Into<String>, input: Rope) -> OpId {
         let tid = self.next_tid;
         self.next_tid += 1;
@@ -29,9 +29,9 @@ impl Objecter {
         OpId(tid)
     }
 
-    /// Sends a pool operation (snapshots, creation, deletion) to a monitor; cluster and map version are filled in here. It ends with
-    /// [`Event::PoolOpDone`]. One whose answer is lost with the connection is sent again, so it may be executed twice: a
-    /// self-managed snapshot that nobody heard of costs a number.
+    /// Sends a pool operation (snapshots, creation, deletion) to a monitor; cluster and map version are filled in here.
+    /// It ends with [`Event::PoolOpDone`]. One whose answer is lost with the connection is sent again, so it may be
+    /// executed twice: a self-managed snapshot that nobody heard of costs a number.
     pub fn pool_op(&mut self, op: PoolOp) -> OpId {
         let tid = self.next_tid;
         self.next_tid += 1;

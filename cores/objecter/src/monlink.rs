@@ -1,4 +1,5 @@
-//! The link to the monitors, for clients and OSDs: which one is tried when, what is subscribed to, which tickets are renewed.
+//! The link to the monitors, for clients and OSDs: which one is tried when, what is subscribed to, which tickets are
+//! renewed.
 
 use crate::lines::{Pause, STOOD};
 use maps::MonMap;
@@ -13,8 +14,9 @@ use types::{EntityAddr, EntityAddrVec, EntityType, Epoch, Message, SessionId};
 const ONCE: u8 = 1;
 /// While something is stuck, newer maps are asked for this often.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
-/// A session that does not stand after so long is given up. Where there are other monitors it is so after [`FIRST_PATIENCE`] at first, and
-/// after twice as long each time: a monitor whose host is gone does not answer at all, and the others do so at once.
+/// A session that does not stand after so long is given up. Where there are other monitors it is so after
+/// [`FIRST_PATIENCE`] at first, and after twice as long each time: a monitor whose host is gone does not answer at all,
+/// and the others do so at once.
 const PATIENCE: Duration = Duration::from_secs(5);
 const FIRST_PATIENCE: Duration = Duration::from_secs(1);
 /// Number of the cephx protocol in AUTH messages.
@@ -119,7 +121,8 @@ impl MonLink {
         self.osdmap_epoch
     }
 
-    /// Something cannot go on without a newer OSD map: it is asked for at the next turn, and every five seconds until it comes.
+    /// Something cannot go on without a newer OSD map: it is asked for at the next turn, and every five seconds until
+    /// it comes.
     pub fn want_newer_map(&mut self) {
         self.newer_map = true;
     }
@@ -170,7 +173,8 @@ impl MonLink {
         self.failures = 0;
     }
 
-    /// Takes a monitor's message in, if it is about the link itself. A monitor map is given back to who wants to know the cluster.
+    /// Takes a monitor's message in, if it is about the link itself. A monitor map is given back to who wants to know
+    /// the cluster.
     ///
     /// # Errors
     /// The message does not decode.

@@ -29,8 +29,9 @@ impl Objecter {
         }
     }
 
-    /// The OSDs that operations wait to be sent to, while no session with them is known. For the owner of an embedded objecter: what it
-    /// takes here it must answer with [`Objecter::session_begins`], sooner or later, or with a newer map.
+    /// The OSDs that operations wait to be sent to, while no session with them is known. For the owner of an embedded
+    /// objecter: what it takes here it must answer with [`Objecter::session_begins`], sooner or later, or with a newer
+    /// map.
     pub fn take_wanted(&mut self) -> BTreeSet<OsdId> {
         match &mut self.sessions {
             Sessions::Given(given) => std::mem::take(&mut given.wanted),
@@ -46,7 +47,8 @@ impl Objecter {
         }
     }
 
-    /// The session with an OSD that the owner brought is gone: all that was under way on it is sent again on the next one.
+    /// The session with an OSD that the owner brought is gone: all that was under way on it is sent again on the next
+    /// one.
     pub fn session_ends(&mut self, osd: OsdId) {
         if let Sessions::Given(given) = &mut self.sessions
             && given.sessions.remove(&osd).is_some()

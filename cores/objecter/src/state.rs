@@ -1,7 +1,7 @@
 //! What an objecter knows: operations under way, what is registered at OSDs, what OSDs and monitors were asked.
 //!
-//! The other rooms act on it: `objecter` on operations, `linger` on watches and notifications, `session` on what is said with OSDs,
-//! `monitor` on what is said with monitors.
+//! The other rooms act on it: `objecter` on operations, `linger` on watches and notifications, `session` on what is
+//! said with OSDs, `monitor` on what is said with monitors.
 
 use crate::lines::{Lines, Pause};
 use crate::monlink::{LinkConfig, MonLink};
@@ -61,9 +61,9 @@ impl Objecter {
         }
     }
 
-    /// An objecter inside the OSD `whoami`, which brings the maps ([`Objecter::set_map`]) and the sessions with other OSDs
-    /// ([`Objecter::take_wanted`]), hands over what comes on them ([`Objecter::message`]), and carries out itself what is for it
-    /// ([`Event::Here`]). How much is under way is not bounded here: who asks is.
+    /// An objecter inside the OSD `whoami`, which brings the maps ([`Objecter::set_map`]) and the sessions with other
+    /// OSDs ([`Objecter::take_wanted`]), hands over what comes on them ([`Objecter::message`]), and carries out itself
+    /// what is for it ([`Event::Here`]). How much is under way is not bounded here: who asks is.
     pub fn embedded(whoami: OsdId) -> Self {
         let config = Config { max_ops: usize::MAX, max_bytes: u64::MAX, ..Config::default() };
         Self { sessions: Sessions::Given(Given::new(whoami)), wake: Mono::NEVER, ..Self::new(config) }
@@ -97,8 +97,8 @@ impl OpState {
         self.request.flags & ASIDE != 0 && self.request.flags & flags::WRITE == 0
     }
 
-    /// To whom it goes next: the primary, or any member. Where a client is, is not known here: one that wants a near member gets always
-    /// the same.
+    /// To whom it goes next: the primary, or any member. Where a client is, is not known here: one that wants a near
+    /// member gets always the same.
     pub(crate) fn recipient(&self, tid: u64) -> OsdId {
         let interval = &self.target.interval;
         let members: Vec<OsdId> = if self.is_aside() { interval.members().collect() } else { Vec::new() };

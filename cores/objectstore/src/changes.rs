@@ -4,17 +4,18 @@ use crate::Transaction;
 use bytes::Bytes;
 use types::{ObjectId, Rope};
 
-/// One change of an object, with nothing left to decide: absolute offsets, no reads, no time. Any change of an object that does not
-/// exist creates it first, except `Remove` and the removals of keys, which then do nothing.
+/// One change of an object, with nothing left to decide: absolute offsets, no reads, no time. Any change of an object
+/// that does not exist creates it first, except `Remove` and the removals of keys, which then do nothing.
 ///
-/// `CloneOf` and `TakeOver` have a source. If there is none, or if the store cannot copy it within one transaction, that is an error.
-/// A rehearsal tells it. A transaction that was not rehearsed is carried out all the same: the object takes the place of what it was, its
-/// first block cannot be read, and [`crate::Event::Damaged`] names it.
+/// `CloneOf` and `TakeOver` have a source. If there is none, or if the store cannot copy it within one transaction,
+/// that is an error. A rehearsal tells it. A transaction that was not rehearsed is carried out all the same: the object
+/// takes the place of what it was, its first block cannot be read, and [`crate::Event::Damaged`] names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ObjectChange {
     /// The object exists.
     Create,
-    /// Bytes at an offset; the object grows if it ends before. What lies between the old end and the offset reads as zero.
+    /// Bytes at an offset; the object grows if it ends before. What lies between the old end and the offset reads as
+    /// zero.
     Write(u64, Rope),
     /// `offset, len` read as zero and take no space. The size does not change.
     Zero(u64, u64),
@@ -40,8 +41,8 @@ pub enum ObjectChange {
     OmapRemoveRange(Bytes, Bytes),
     /// Remove all keys and the header.
     OmapClear,
-    /// The object becomes a copy of that one (data, attributes, omap, info), replacing what it was. Data is shared, not copied; keys are
-    /// copied.
+    /// The object becomes a copy of that one (data, attributes, omap, info), replacing what it was. Data is shared, not
+    /// copied; keys are copied.
     CloneOf(ObjectId),
     /// The object becomes that one, which is gone then: a change of its name. Nothing is copied, however large it is.
     TakeOver(ObjectId),

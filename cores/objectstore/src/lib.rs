@@ -1,18 +1,20 @@
 //! The language between a placement group and the store below it.
 //!
 //! A store holds *objects* (a sequence of bytes, extended attributes, an ordered map "omap", and a small record `info`
-//! that belongs to the placement group) and *meta keys* (each group's own ordered map: its log, its state, its snapshot index).
+//! that belongs to the placement group) and *meta keys* (each group's own ordered map: its log, its state, its snapshot
+//! index).
 //!
-//! A name is an [`ObjectId`]: shards of one object, and generations of it, lie beside each other like different objects.
+//! A name is an [`ObjectId`]: shards of one object, and generations of it, lie beside each other like different
+//! objects.
 //!
-//! **Reading** ([`View`]) is synchronous over a view of the *submitted* state: later operations see earlier ones before those are
-//! durable. What is not in memory is not waited for: the read fails with [`Unread::Missing`] and a [`Wish`]; the caller passes
-//! the wish to [`ObjectStore::fetch`] under its [`Hold`], and runs again from the start when [`Event::Fetched`] names that
-//! hold. What was fetched for a hold stays in memory until [`ObjectStore::release`].
+//! **Reading** ([`View`]) is synchronous over a view of the *submitted* state: later operations see earlier ones before
+//! those are durable. What is not in memory is not waited for: the read fails with [`Unread::Missing`] and a [`Wish`];
+//! the caller passes the wish to [`ObjectStore::fetch`] under its [`Hold`], and runs again from the start when
+//! [`Event::Fetched`] names that hold. What was fetched for a hold stays in memory until [`ObjectStore::release`].
 //!
-//! **Writing** ([`ObjectStore`]) is by [`Transaction`]: all of its changes or none. A submitted transaction is visible at once and
-//! [`Event::Committed`] tells when it is durable; commits of one scope are told in the order of submission. All that can be
-//! refused is refused by `submit` itself.
+//! **Writing** ([`ObjectStore`]) is by [`Transaction`]: all of its changes or none. A submitted transaction is visible
+//! at once and [`Event::Committed`] tells when it is durable; commits of one scope are told in the order of submission.
+//! All that can be refused is refused by `submit` itself.
 
 #![forbid(unsafe_code)]
 
@@ -93,12 +95,14 @@ pub struct Limit {
 /// A range of keys.
 pub type Range<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
-/// Changes that happen together or not at all. Objects and meta keys have nothing in common, so it does not matter which come first.
+/// Changes that happen together or not at all. Objects and meta keys have nothing in common, so it does not matter
+/// which come first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transaction {
     /// Whose meta keys it changes, and whose order it keeps.
     pub scope: SpgId,
-    /// The operation under which it was rehearsed, if it was: what was fetched for that one is there for the transaction, too.
+    /// The operation under which it was rehearsed, if it was: what was fetched for that one is there for the
+    /// transaction, too.
     pub hold: Option<Hold>,
     /// Nobody is expected to read here what it writes, so its data need not stay in memory.
     pub cold: bool,
@@ -111,7 +115,8 @@ pub struct Transaction {
 /// Why a transaction was refused. Nothing of it was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// There is no room for it. Transactions that only remove are never refused so, unless a clone must get what they remove.
+    /// There is no room for it. Transactions that only remove are never refused so, unless a clone must get what they
+    /// remove.
     NoSpace,
     /// It is larger than the store can take at all, however much is free.
     TooLarge,
@@ -141,11 +146,12 @@ impl From<Unread> for Unfit {
 pub enum Event {
     /// What this hold wished is in memory (or failed: the read says so).
     Fetched(Hold),
-    /// This transaction was carried out, but needed old data of these objects that are damaged, or what they were to be made of did not
-    /// exist or was too large: some of their blocks are known to be unreadable from here on. It comes before the transaction is told to
-    /// be durable.
+    /// This transaction was carried out, but needed old data of these objects that are damaged, or what they were to be
+    /// made of did not exist or was too large: some of their blocks are known to be unreadable from here on. It comes
+    /// before the transaction is told to be durable.
     Damaged(Ticket, Vec<ObjectId>),
-    /// The store read this object for a purpose of its own, and some of its data is damaged. Nobody asked, and nothing was changed.
+    /// The store read this object for a purpose of its own, and some of its data is damaged. Nobody asked, and nothing
+    /// was changed.
     Rotten(ObjectId),
     /// This transaction, and all of its scope before it, is durable.
     Committed(Ticket),
@@ -176,8 +182,9 @@ pub trait View {
     /// Bytes `offset..offset + len`, cut at the object's end; holes are zeros. Empty if the object does not exist.
     fn read(&self, hold: Hold, object: &ObjectId, offset: u64, len: u64) -> Read<Rope>;
 
-    /// The parts of `offset..offset + len` that were written and not zeroed: `(offset, len)`, in order, merged where they touch.
-    /// A store may report more than was written (whole blocks), never less, and nothing beyond the object's end.
+    /// The parts of `offset..offset + len` that were written and not zeroed: `(offset, len)`, in order, merged where
+    /// they touch. A store may report more than was written (whole blocks), never less, and nothing beyond the object's
+    /// end.
     fn extents(&self, hold: Hold, object: &ObjectId, offset: u64, len: u64) -> Read<Vec<(u64, u64)>>;
 
     /// One attribute.
@@ -195,8 +202,8 @@ pub trait View {
     /// The entries of those `keys` that exist, in the order asked.
     fn omap_get(&self, hold: Hold, object: &ObjectId, keys: &[Bytes]) -> Read<Vec<(Bytes, Bytes)>>;
 
-    /// Names of one shard ([`ShardId::NONE`] for whole objects) from `from` (included) up to `to` (excluded), clones and all generations
-    /// included, in order, at most `max`.
+    /// Names of one shard ([`ShardId::NONE`] for whole objects) from `from` (included) up to `to` (excluded), clones
+    /// and all generations included, in order, at most `max`.
     fn list(&self, hold: Hold, shard: ShardId, from: &ObjectId, to: &ObjectId, max: usize) -> Read<Vec<ObjectId>>;
 
     /// One meta key of a scope.
@@ -223,11 +230,12 @@ pub trait ObjectStore: View {
     /// rehearsal the client can be told instead.
     ///
     /// # Errors
-    /// [`Unfit::Unread`]: something is missed, cannot be read, or is to be copied and does not exist. [`Unfit::TooLarge`]: the keys that
-    /// clones must get do not fit into one transaction.
+    /// [`Unfit::Unread`]: something is missed, cannot be read, or is to be copied and does not exist.
+    /// [`Unfit::TooLarge`]: the keys that clones must get do not fit into one transaction.
     fn rehearse(&self, hold: Hold, objects: &[ObjectChanges]) -> Result<(), Unfit>;
 
-    /// Takes a transaction on. `Ok` is a promise that it will be durable if the disk lives; [`Event::Committed`] tells when.
+    /// Takes a transaction on. `Ok` is a promise that it will be durable if the disk lives; [`Event::Committed`] tells
+    /// when.
     fn submit(&mut self, transaction: Transaction, ticket: Ticket) -> Result<(), Refused>;
 
     /// Returns true if callers should slow down: journal or memory is nearly used up.

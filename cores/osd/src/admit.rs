@@ -1,8 +1,8 @@
 //! Whether a client may have an operation done: fences, rights to its object, rights to what it copies.
 //!
-//! A copy (COPY_FROM) is a write to one object and a read of another, which may be in another namespace or pool. The read is carried out
-//! with this OSD's rights, so the client's own are looked at here. Ceph does not look at them: there, who may write anywhere may read
-//! everything.
+//! A copy (COPY_FROM) is a write to one object and a read of another, which may be in another namespace or pool. The
+//! read is carried out with this OSD's rights, so the client's own are looked at here. Ceph does not look at them:
+//! there, who may write anywhere may read everything.
 
 use crate::sessions::{Rights, Session};
 use ::maps::OsdMap;

@@ -75,7 +75,8 @@ pub trait Backend: ObjectStore {
     fn moved_parts(&self) -> u64 {
         0
     }
-    /// Begins to write what changed lately into the index, as it would by itself later. False if there is nothing to write.
+    /// Begins to write what changed lately into the index, as it would by itself later. False if there is nothing to
+    /// write.
     fn compact(&mut self) -> bool {
         false
     }

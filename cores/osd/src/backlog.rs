@@ -1,10 +1,11 @@
 //! Answers are bounded before they are made: a request of a hundred bytes may ask for megabytes.
 //!
-//! The messenger receives nothing more from a client that does not take its answers, but one buffer holds hundreds of requests, and reads
-//! that wait for the disk have no answer yet that could be counted. So each session has an account of what it will be sent: what its
-//! operations under way are expected to give (as soon as a group answered, what it really gave), and what the messenger has queued. An operation that
-//! does not fit waits here, and all that follow on its session wait behind it, in their order; meanwhile nothing more is received on that
-//! session. One operation always fits, however large its answer.
+//! The messenger receives nothing more from a client that does not take its answers, but one buffer holds hundreds of
+//! requests, and reads that wait for the disk have no answer yet that could be counted. So each session has an account
+//! of what it will be sent: what its operations under way are expected to give (as soon as a group answered, what it
+//! really gave), and what the messenger has queued. An operation that does not fit waits here, and all that follow on
+//! its session wait behind it, in their order; meanwhile nothing more is received on that session. One operation always
+//! fits, however large its answer.
 
 use crate::ops::Wait;
 use crate::{Early, Osd};
@@ -20,7 +21,8 @@ use types::{EntityType, HObject, ObjectId, SessionId, SnapId};
 const SMALL: usize = 256 << 10;
 /// Reads of more than this are looked up: is there so much to read?
 const LARGE: u64 = 64 << 10;
-/// What a read of a whole object is expected to give as long as its size is not in memory: what objects usually hold at most.
+/// What a read of a whole object is expected to give as long as its size is not in memory: what objects usually hold at
+/// most.
 const USUAL: usize = 4 << 20;
 /// What is counted for an answer beside what it carries.
 const OVERHEAD: usize = 256;
@@ -107,7 +109,8 @@ impl Osd {
         backlog == 0 || (backlog + owes <= all / 4 * 3 && together + owes <= all)
     }
 
-    /// Keeps an operation back if its answer does not fit, or if others of its session wait already; else gives it back.
+    /// Keeps an operation back if its answer does not fit, or if others of its session wait already; else gives it
+    /// back.
     pub(crate) fn fit(&mut self, now: Now, early: Early, owes: usize) -> Option<Early> {
         let session = early.session;
         let first = self.sessions.get(session).is_none_or(|known| known.backlog.queue.is_empty());
@@ -147,7 +150,8 @@ impl Osd {
         }
     }
 
-    /// Lets operations go on whose answers fit now, once in a round and as long as that changes something. Whether there were any.
+    /// Lets operations go on whose answers fit now, once in a round and as long as that changes something. Whether
+    /// there were any.
     pub(crate) fn resume(&mut self, now: Now, out: &mut Outputs) -> bool {
         let mut any = false;
         if !std::mem::take(&mut self.relieved) {

@@ -1,18 +1,18 @@
-//! Heartbeats: this OSD asks others twice a second, notes how long the answers take, and tells the monitors who does not answer
-//! (judged in [`crate::accuse`]).
+//! Heartbeats: this OSD asks others twice a second, notes how long the answers take, and tells the monitors who does
+//! not answer (judged in [`crate::failure_detector`]).
 //!
-//! Asked are the OSDs that share groups with this one, and so many more that there are `osd_heartbeat_min_peers` (at most 64). A
-//! session that broke is opened again at once: if its process is gone the port refuses, and the monitors hear it within
-//! milliseconds. While a peer is silent its session is opened anew now and then, since a connection that lost much may
-//! be slow to come back.
+//! Asked are the OSDs that share groups with this one, and so many more that there are `osd_heartbeat_min_peers` (at
+//! most 64). A session that broke is opened again at once: if its process is gone the port refuses, and the monitors
+//! hear it within milliseconds. While a peer is silent its session is opened anew now and then, since a connection that
+//! lost much may be slow to come back.
 //!
-//! Where a peer has an address in a network of the cluster alone, it is asked through both networks: there (*back*), and at the address that
-//! clients use (*front*). Who is silent in either of them is told to the monitors, and who is silent in one does not answer *again* before it
-//! answers in both. Promises to readers are those of the back alone, where letters go. So a host that has lost its clients is marked down,
-//! although the other OSDs hear it.
+//! Where a peer has an address in a network of the cluster alone, it is asked through both networks: there (*back*),
+//! and at the address that clients use (*front*). Who is silent in either of them is told to the monitors, and who is
+//! silent in one does not answer *again* before it answers in both. Promises to readers are those of the back alone,
+//! where letters go. So a host that has lost its clients is marked down, although the other OSDs hear it.
 
 use crate::Osd;
-use crate::accuse::{Case, GRACE, Lateness, Word};
+use crate::failure_detector::{GRACE, Lateness, PeerHealth, Report};
 use crate::peers::{Content, Purpose, has_front};
 use maps::OsdMap;
 use messages::internal::{Beat, Failure, OsdFailures};
@@ -52,7 +52,7 @@ struct Way {
     /// The last answer: when, also by the wall clock, and how long it took in nanoseconds.
     last: Option<(Mono, UTime, u64)>,
     /// What is held against it.
-    case: Case,
+    health: PeerHealth,
     /// Time when a session to it that broke is opened again, before the next question.
     dial: Option<Mono>,
     /// Time when its session was given up last since it was silent.
@@ -79,7 +79,7 @@ impl Way {
         self.open.remove(place);
         let took = now.mono.0.saturating_sub(stamp);
         let next = self.open.iter().filter(|open| **open > stamp).min();
-        self.case.answered(now.mono, Mono(stamp), next.map(|open| Mono(*open)), late);
+        self.health.answered(now.mono, Mono(stamp), next.map(|open| Mono(*open)), late);
         self.last = Some((now.mono, now.wall, took));
         let number = now.mono.0 / MINUTE;
         match self.minutes.back_mut().filter(|minute| minute.number == number) {
@@ -165,18 +165,18 @@ impl Beats {
             self.due = Mono(0);
             for way in self.ways.values_mut() {
                 way.open.clear();
-                way.case.forgive();
+                way.health.reset();
             }
         }
         let fronts = partners.iter().filter(|osd| has_front(map, **osd)).map(|osd| (*osd, Purpose::Front));
         for (osd, purpose) in partners.iter().map(|osd| (*osd, Purpose::Beats)).chain(fronts) {
             let (way, life) = (self.ways.entry((osd, purpose)).or_default(), map.up_from(osd));
-            if way.case.life != life {
+            if way.health.life != life {
                 // Groups that are shared with it cannot be read before it answers.
                 self.due = Mono(0);
                 // What was open was asked of another life.
                 way.open.clear();
-                way.case = Case::new(life);
+                way.health = PeerHealth::new(life);
             }
         }
     }
@@ -194,7 +194,7 @@ impl Beats {
         }
         #[cfg(feature = "sim")]
         let heard = heard || self.impatient;
-        let case = |way: &Way| if heard { way.case.deadline(&self.late, self.grace) } else { Mono::NEVER };
+        let case = |way: &Way| if heard { way.health.deadline(&self.late, self.grace) } else { Mono::NEVER };
         let soonest = |way: &Way| case(way).min(way.dial.unwrap_or(Mono::NEVER));
         self.ways.values().map(soonest).min().unwrap_or(Mono::NEVER).min(self.due)
     }
@@ -206,7 +206,7 @@ impl Beats {
 
     /// Another monitor listens now, who knows nothing.
     pub(crate) fn tell_again(&mut self) {
-        self.ways.values_mut().for_each(|way| way.case.forget_told());
+        self.ways.values_mut().for_each(|way| way.health.forget_told());
     }
 
     /// A session for beats broke. It is opened again at `dial`; `refused`: nobody listens there.
@@ -214,7 +214,7 @@ impl Beats {
         let Some(way) = self.ways.get_mut(&(osd, purpose)) else { return };
         way.dial = Some(dial);
         if refused {
-            way.case.refused();
+            way.health.refused();
         }
     }
 
@@ -222,11 +222,11 @@ impl Beats {
     pub(crate) fn stands(&mut self, osd: OsdId, purpose: Purpose) {
         if let Some(way) = self.ways.get_mut(&(osd, purpose)) {
             way.dial = None;
-            way.case.connected();
+            way.health.connected();
         }
     }
 
-    /// A mistake to be found: see [`crate::accuse`]; who was stopped accuses the others.
+    /// A mistake to be found: see [`crate::failure_detector`]; who was stopped accuses the others.
     #[cfg(feature = "sim")]
     pub(crate) fn be_careless(&mut self) {
         self.careless = true;
@@ -312,7 +312,7 @@ impl Osd {
             sent = true;
         }
         let Some(way) = self.beats.ways.get_mut(&(osd, purpose)) else { return };
-        way.case.asked(now.mono);
+        way.health.asked(now.mono);
         if sent {
             way.open.push_back(stamp);
             if way.open.len() > OPEN {
@@ -321,10 +321,11 @@ impl Osd {
         }
     }
 
-    /// Opens sessions for beats again whose time has come, and gives up those to peers that are silent for another grace.
+    /// Opens sessions for beats again whose time has come, and gives up those to peers that are silent for another
+    /// grace.
     fn dial_again(&mut self, now: Now, out: &mut Outputs) {
         let (grace, late) = (self.beats.grace, &self.beats.late);
-        let silent = |way: &Way| way.case.silence(now.mono, late) >= grace && now.mono.since(way.anew) >= grace;
+        let silent = |way: &Way| way.health.silence(now.mono, late) >= grace && now.mono.since(way.anew) >= grace;
         let stuck: Vec<(OsdId, Purpose)> = self.beats.ways.iter().filter(|(_, way)| silent(way)).map(|(at, _)| *at).collect();
         for (osd, purpose) in stuck {
             let closed = self.hang_up(now, osd, purpose);
@@ -352,36 +353,36 @@ impl Osd {
         let (grace, late) = (self.beats.grace, &self.beats.late);
         let mut words = Vec::new();
         for ((osd, purpose), way) in &mut self.beats.ways {
-            let fresh = !way.case.is_told();
-            let Some(word) = way.case.word(now.mono, late, grace) else { continue };
-            words.push((*osd, *purpose, way.case.life, fresh, word));
+            let fresh = !way.health.is_told();
+            let Some(word) = way.health.report(now.mono, late, grace) else { continue };
+            words.push((*osd, *purpose, way.health.life, fresh, word));
         }
         let told: BTreeSet<OsdId> =
-            self.beats.ways.iter().filter(|(_, way)| way.case.is_told()).map(|((osd, _), _)| *osd).collect();
+            self.beats.ways.iter().filter(|(_, way)| way.health.is_told()).map(|((osd, _), _)| *osd).collect();
         let mut failed = Vec::new();
         for (osd, purpose, life, fresh, word) in words {
             // It answers in one network, and not in the other.
-            if word == Word::Recovered && told.contains(&osd) {
+            if word == Report::Recovered && told.contains(&osd) {
                 continue;
             }
             let network = if purpose == Purpose::Front { " in the clients' network" } else { "" };
             match word {
-                Word::Refused if fresh => {
+                Report::Refused if fresh => {
                     out.log(Level::Warn, "osd", format!("osd.{osd} refuses connections{network}: told to the monitors"))
                 }
-                Word::Silent(silence) if fresh => {
+                Report::Silent(silence) if fresh => {
                     let silence = silence.as_secs_f64();
                     let text = format!("osd.{osd} has not answered for {silence:.1} s{network}: told to the monitors");
                     out.log(Level::Warn, "osd", text);
                 }
-                Word::Recovered => out.log(Level::Info, "osd", format!("osd.{osd} answers again")),
-                Word::Refused | Word::Silent(_) => {}
+                Report::Recovered => out.log(Level::Info, "osd", format!("osd.{osd} answers again")),
+                Report::Refused | Report::Silent(_) => {}
             }
             let blank = Failure { osd, up_from: life, ..Failure::default() };
             failed.push(match word {
-                Word::Refused => Failure { refused: true, ..blank },
-                Word::Silent(silence) => Failure { silent_ms: u32::try_from(silence.as_millis()).unwrap_or(u32::MAX), ..blank },
-                Word::Recovered => Failure { recovered: true, ..blank },
+                Report::Refused => Failure { refused: true, ..blank },
+                Report::Silent(silence) => Failure { silent_ms: u32::try_from(silence.as_millis()).unwrap_or(u32::MAX), ..blank },
+                Report::Recovered => Failure { recovered: true, ..blank },
             });
         }
         self.send_failures(session, failed);
@@ -477,11 +478,12 @@ mod tests {
         beats.follow(&map(5), 0, &[], 1);
         beats.broke(1, Purpose::Beats, true, now(1).mono);
         let back = (1, Purpose::Beats);
-        let word =
-            |beats: &mut Beats| beats.ways.get_mut(&back).and_then(|way| way.case.word(now(1).mono, &beats.late, beats.grace));
-        assert_eq!((word(&mut beats), beats.ways[&back].case.life), (Some(Word::Refused), 5));
+        let word = |beats: &mut Beats| {
+            beats.ways.get_mut(&back).and_then(|way| way.health.report(now(1).mono, &beats.late, beats.grace))
+        };
+        assert_eq!((word(&mut beats), beats.ways[&back].health.life), (Some(Report::Refused), 5));
         beats.follow(&map(9), 0, &[], 1);
-        assert_eq!((word(&mut beats), beats.ways[&back].case.life), (None, 9), "who listens no more was another one");
+        assert_eq!((word(&mut beats), beats.ways[&back].health.life), (None, 9), "who listens no more was another one");
     }
 
     #[test]
@@ -496,8 +498,8 @@ mod tests {
         let mut beats = Beats::default();
         beats.follow(&map(5), 0, &[], 1);
         let back = (1, Purpose::Beats);
-        beats.ways.get_mut(&back).expect("a partner").case.asked(now(1).mono);
-        let silence = |beats: &Beats| beats.ways[&back].case.silence(now(9).mono, &beats.late);
+        beats.ways.get_mut(&back).expect("a partner").health.asked(now(1).mono);
+        let silence = |beats: &Beats| beats.ways[&back].health.silence(now(9).mono, &beats.late);
         beats.follow(&map(5), 0, &[], 1);
         assert_eq!(silence(&beats), Duration::from_secs(8));
         beats.follow(&map(7), 0, &[], 1);

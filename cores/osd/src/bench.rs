@@ -89,7 +89,8 @@ pub(crate) enum Outcome {
 }
 
 impl Bench {
-    /// A bench of `total` bytes in writes of `block`, to `objects` objects of `object` bytes (0: one object for each write).
+    /// A bench of `total` bytes in writes of `block`, to `objects` objects of `object` bytes (0: one object for each
+    /// write).
     pub(crate) fn new(
         asker: Asker,
         now: Now,

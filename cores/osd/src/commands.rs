@@ -17,39 +17,64 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use types::{Errno, SpgId, UTime};
 
-/// An answer: result, a sentence for people, output.
+/// An answer of a command's handler.
 pub(crate) struct Answer {
+    result: i32,
+    /// A sentence for people.
+    status: String,
+    output: Output,
+}
+
+/// What a command gives.
+enum Output {
+    Text(String),
+    /// Laid out in the format that was asked for.
+    Structure(Value),
+}
+
+/// An answer as it is sent.
+pub(crate) struct Told {
+    /// 0, or a negative error number.
     pub(crate) result: i32,
+    /// A sentence for people.
     pub(crate) status: String,
+    /// What standard output gets.
     pub(crate) output: String,
 }
 
 impl Answer {
-    pub(crate) fn json(value: &Value) -> Self {
-        Self { result: 0, status: String::new(), output: pretty(value) + "\n" }
+    pub(crate) fn json(value: Value) -> Self {
+        Self { result: 0, status: String::new(), output: Output::Structure(value) }
     }
 
     fn text(output: impl Into<String>) -> Self {
-        Self { result: 0, status: String::new(), output: output.into() }
+        Self { result: 0, status: String::new(), output: Output::Text(output.into()) }
     }
 
     /// A sentence for people, and no output.
     pub(crate) fn said(status: impl Into<String>) -> Self {
-        Self { result: 0, status: status.into(), output: String::new() }
+        Self { status: status.into(), ..Self::text("") }
     }
 
     pub(crate) fn error(errno: Errno, status: impl Into<String>) -> Self {
-        Self { result: errno.wire(), status: status.into(), output: String::new() }
+        Self { result: errno.wire(), status: status.into(), ..Self::text("") }
     }
 
-    /// The same in the format that was asked for. Structures are indented JSON until then; text stays as it is.
-    fn in_format(mut self, format: Format, prefix: &str) -> Self {
-        if matches!(format, Format::Json | Format::Xml | Format::XmlPretty)
-            && let Ok(value @ (Value::Object(_) | Value::Array(_))) = serde_json::from_str(&self.output)
-        {
-            self.output = format.render(&prefix.replace(' ', "_"), &value);
-        }
-        self
+    /// Lays the output out in the format that was asked for; a single value, as text, is the same in each.
+    fn in_format(self, format: Format, prefix: &str) -> Told {
+        let output = match self.output {
+            Output::Text(text) => text,
+            Output::Structure(value @ (Value::Object(_) | Value::Array(_))) => format.render(&prefix.replace(' ', "_"), &value),
+            Output::Structure(value) => pretty(&value) + "\n",
+        };
+        Told { result: self.result, status: self.status, output }
+    }
+}
+
+/// Without a format: indented JSON.
+impl From<Answer> for Told {
+    fn from(answer: Answer) -> Self {
+        answer.in_format(Format::Plain, "")
     }
 }
 
@@ -108,12 +133,12 @@ const ROWS: &[Row] = &[
     Row {
         signature: "log flush",
         help: "write what the log keeps back (nothing: lines are written at once)",
-        handler: |_, _, _| Answer::json(&json!({})),
+        handler: |_, _, _| Answer::json(json!({})),
     },
     Row {
         signature: "log dump",
         help: "write the last lines of the log (none are kept: they are written at once)",
-        handler: |_, _, _| Answer::json(&json!({})),
+        handler: |_, _, _| Answer::json(json!({})),
     },
     Row {
         signature: "cluster_log <level:Choices strings=error> <message:String n=N>",
@@ -142,17 +167,17 @@ const ROWS: &[Row] = &[
     Row {
         signature: "dump_historic_ops",
         help: "the slowest operations of the last ten minutes, with their stages",
-        handler: |osd, now, _| Answer::json(&osd.ops.history.json(now, osd.options.history, false)),
+        handler: |osd, now, _| Answer::json(osd.ops.history.json(now, osd.options.history, false)),
     },
     Row {
         signature: "dump_historic_ops_by_duration",
         help: "the same, slowest first",
-        handler: |osd, now, _| Answer::json(&osd.ops.history.json(now, osd.options.history, true)),
+        handler: |osd, now, _| Answer::json(osd.ops.history.json(now, osd.options.history, true)),
     },
     Row {
         signature: "dump_historic_slow_ops",
         help: "the latest operations that took osd_op_complaint_time or longer",
-        handler: |osd, now, _| Answer::json(&osd.ops.history.slow_json(now, osd.options.history, osd.options.complaint)),
+        handler: |osd, now, _| Answer::json(osd.ops.history.slow_json(now, osd.options.history, osd.options.complaint)),
     },
     Row { signature: "dump_blocklist", help: "clients that are shut out, and until when", handler: dump_blocklist },
     Row {
@@ -165,7 +190,7 @@ const ROWS: &[Row] = &[
     Row {
         signature: "smart <devid:String req=false>",
         help: "what the disk tells of its health (nothing is collected)",
-        handler: |_, _, _| Answer::json(&json!({})),
+        handler: |_, _, _| Answer::json(json!({})),
     },
     Row { signature: "dump_mempools", help: "what is held in memory, by Ceph's names", handler: dump_mempools },
     Row { signature: "dump_objectstore_kv_stats", help: "what the store's index counted", handler: dump_index },
@@ -299,25 +324,31 @@ const ROWS: &[Row] = &[
 /// What to do with a command.
 pub(crate) enum Dispatch {
     /// Answer now.
-    Now(Answer),
+    Now(Told),
     /// A bench: the answer comes when it ends.
     Bench(Bench),
+}
+
+impl Dispatch {
+    fn now(answer: Answer) -> Self {
+        Dispatch::Now(answer.into())
+    }
 }
 
 /// Runs a command given as JSON text. `asker` is who wants the answer, if it can come later.
 pub(crate) fn run(osd: &mut Osd, now: Now, json: &str, asker: Option<Asker>) -> Dispatch {
     let Ok(Value::Object(given)) = serde_json::from_str::<Value>(json) else {
-        return Dispatch::Now(Answer::error(Errno::EINVAL, "the command is not a JSON object"));
+        return Dispatch::now(Answer::error(Errno::EINVAL, "the command is not a JSON object"));
     };
     let prefix = given.get("prefix").and_then(Value::as_str).unwrap_or_default();
     if prefix == "get_command_descriptions" {
-        return Dispatch::Now(Answer::text(descriptions()));
+        return Dispatch::now(Answer::text(descriptions()));
     }
     let (command, args) = match find_command(prefix, &given) {
         Ok(found) => found,
-        Err(Some(Wrong(why))) => return Dispatch::Now(Answer::error(Errno::EINVAL, why)),
+        Err(Some(Wrong(why))) => return Dispatch::now(Answer::error(Errno::EINVAL, why)),
         Err(None) => {
-            return Dispatch::Now(Answer::error(Errno::EINVAL, format!("osd.{} has no command '{prefix}'", osd.config.whoami)));
+            return Dispatch::now(Answer::error(Errno::EINVAL, format!("osd.{} has no command '{prefix}'", osd.config.whoami)));
         }
     };
     if let (Some(asker), "bench") = (asker, prefix) {
@@ -326,12 +357,12 @@ pub(crate) fn run(osd: &mut Osd, now: Now, json: &str, asker: Option<Asker>) -> 
     let format = Format::parse(given.get("format").and_then(Value::as_str).unwrap_or_default());
     Dispatch::Now(match command.run {
         Run::Do(handler) => handler(osd, now, &args).in_format(format, prefix),
-        Run::Refuse(why) => Answer::error(Errno::EOPNOTSUPP, format!("'{prefix}' is not supported: {why}")),
+        Run::Refuse(why) => Answer::error(Errno::EOPNOTSUPP, format!("'{prefix}' is not supported: {why}")).into(),
     })
 }
 
-/// A command by its words, and its arguments. Several rows have the words `pg`: what they do to the group is an argument. The error
-/// is that of the row whose words fit best; `None`: no row has these words.
+/// A command by its words, and its arguments. Several rows have the words `pg`: what they do to the group is an
+/// argument. The error is that of the row whose words fit best; `None`: no row has these words.
 fn find_command(prefix: &str, given: &Map<String, Value>) -> Result<(&'static Command, Args), Option<Wrong>> {
     let mut wrong = None;
     for command in table().iter().filter(|command| command.signature.prefix == prefix) {
@@ -397,11 +428,11 @@ fn descriptions() -> String {
 }
 
 fn version(_: &mut Osd, _: Now, _: &Args) -> Answer {
-    Answer::json(&json!({ "version": "16.2.15", "release": "pacific", "release_type": "stable" }))
+    Answer::json(json!({ "version": "16.2.15", "release": "pacific", "release_type": "stable" }))
 }
 
 fn status(osd: &mut Osd, _: Now, _: &Args) -> Answer {
-    Answer::json(&json!({
+    Answer::json(json!({
         "cluster_fsid": osd.config.fsid.to_string(),
         "osd_fsid": types::Fsid(osd.config.uuid).to_string(),
         "whoami": osd.config.whoami,
@@ -412,13 +443,13 @@ fn status(osd: &mut Osd, _: Now, _: &Args) -> Answer {
 }
 
 fn git_version(osd: &mut Osd, _: Now, _: &Args) -> Answer {
-    Answer::json(&json!({ "git_version": osd.config.metadata.get(types::Levels::COMMIT) }))
+    Answer::json(json!({ "git_version": osd.config.metadata.get(types::Levels::COMMIT) }))
 }
 
 fn help(_: &mut Osd, _: Now, _: &Args) -> Answer {
     let all: std::collections::BTreeMap<String, Value> =
         table().iter().map(|command| (command.signature.prefix.clone(), json!(command.help))).collect();
-    Answer::json(&json!(all))
+    Answer::json(json!(all))
 }
 
 /// All that this OSD counts, as `perf dump` shows it.
@@ -491,45 +522,45 @@ fn pg_readings(osd: &Osd) -> Readings {
 
 /// All that the store counts, with words and distributions.
 fn dump_store(osd: &mut Osd, _: Now, _: &Args) -> Answer {
-    Answer::json(&perf::dump_store(osd.store.kind(), osd.store.counted().as_ref()))
+    Answer::json(perf::dump_store(osd.store.kind(), osd.store.counted().as_ref()))
 }
 
 fn perf_dump(osd: &mut Osd, now: Now, args: &Args) -> Answer {
     let all = dump(osd, now);
-    Answer::json(&perf::select(all, args.opt("logger"), args.opt("counter")))
+    Answer::json(perf::select(all, args.opt("logger"), args.opt("counter")))
 }
 
 fn counter_dump(osd: &mut Osd, now: Now, _: &Args) -> Answer {
-    Answer::json(&grammar::labelled(&dump(osd, now)))
+    Answer::json(grammar::labelled(&dump(osd, now)))
 }
 
 fn counter_schema(_: &mut Osd, _: Now, _: &Args) -> Answer {
-    Answer::json(&grammar::labelled(&counters::schema(counters::osd::SECTIONS)))
+    Answer::json(grammar::labelled(&counters::schema(counters::osd::SECTIONS)))
 }
 
 fn perf_schema(_: &mut Osd, _: Now, args: &Args) -> Answer {
     let schema = counters::schema(counters::osd::SECTIONS);
-    Answer::json(&perf::select(schema, args.opt("logger"), args.opt("counter")))
+    Answer::json(perf::select(schema, args.opt("logger"), args.opt("counter")))
 }
 
 fn histogram_schema(osd: &mut Osd, _: Now, _: &Args) -> Answer {
-    Answer::json(&perf::histogram_schema(&osd.perf.histograms(&osd.ops.sub_ops)))
+    Answer::json(perf::histogram_schema(&osd.perf.histograms(&osd.ops.sub_ops)))
 }
 
 fn dump_mempools(osd: &mut Osd, _: Now, _: &Args) -> Answer {
-    Answer::json(&mempools::describe(osd))
+    Answer::json(mempools::describe(osd))
 }
 
 /// The counters of the store that are about its index, which is what a database of keys is in Ceph.
 fn dump_index(osd: &mut Osd, _: Now, _: &Args) -> Answer {
     let mut counters = perf::dump_store(osd.store.kind(), osd.store.counted().as_ref());
     let names = ["commits", "journal_groups", "journal_bytes", "index_bytes", "checkpoints", "page_hits", "page_misses"];
-    Answer::json(&names.iter().map(|name| ((*name).to_owned(), counters[*name].take())).collect::<Map<_, _>>().into())
+    Answer::json(names.iter().map(|name| ((*name).to_owned(), counters[*name].take())).collect::<Map<_, _>>().into())
 }
 
 fn get_mapped_pools(osd: &mut Osd, _: Now, _: &Args) -> Answer {
     let pools: BTreeSet<i64> = osd.groups.iter().map(|(id, _)| id.pg.pool).collect();
-    Answer::json(&json!(pools))
+    Answer::json(json!(pools))
 }
 
 fn cluster_log(osd: &mut Osd, now: Now, args: &Args) -> Answer {
@@ -538,7 +569,7 @@ fn cluster_log(osd: &mut Osd, now: Now, args: &Args) -> Answer {
 }
 
 fn perf_histogram(osd: &mut Osd, _: Now, _: &Args) -> Answer {
-    Answer::json(&osd.perf.histograms(&osd.ops.sub_ops))
+    Answer::json(osd.perf.histograms(&osd.ops.sub_ops))
 }
 
 /// The store's counters belong to the store's life and go on.
@@ -547,7 +578,7 @@ fn perf_reset(osd: &mut Osd, _: Now, args: &Args) -> Answer {
         name @ ("all" | "osd" | "stages") => {
             osd.perf.reset();
             osd.ops.sub_ops.reset();
-            Answer::json(&json!({ "success": format!("perf reset {name}") }))
+            Answer::json(json!({ "success": format!("perf reset {name}") }))
         }
         name => Answer::error(Errno::EINVAL, format!("there is nothing to reset that is called '{name}': all, osd or stages")),
     }
@@ -564,8 +595,8 @@ fn value_of(osd: &Osd, name: &str) -> Option<String> {
 fn config_get(osd: &mut Osd, _: Now, args: &Args) -> Answer {
     let name = settings::normalize(args.str("var"));
     match value_of(osd, &name) {
-        Some(value) if name == TARGET => Answer::json(&json!({ name.as_str(): value, "source": osd.memory.source })),
-        Some(value) => Answer::json(&json!({ name.as_str(): value })),
+        Some(value) if name == TARGET => Answer::json(json!({ name.as_str(): value, "source": osd.memory.source })),
+        Some(value) => Answer::json(json!({ name.as_str(): value })),
         None => Answer::error(Errno::ENOENT, format!("osd.{} has no option '{name}'", osd.config.whoami)),
     }
 }
@@ -577,7 +608,7 @@ fn option_names() -> BTreeSet<&'static str> {
 
 fn config_show(osd: &mut Osd, _: Now, _: &Args) -> Answer {
     let all: Map<String, Value> = option_names().iter().map(|name| ((*name).to_owned(), json!(value_of(osd, name)))).collect();
-    Answer::json(&Value::Object(all))
+    Answer::json(Value::Object(all))
 }
 
 /// Returns where the value of an option comes from, if it is not the default.
@@ -596,7 +627,7 @@ fn sources(osd: &Osd, name: &str) -> Option<Value> {
 
 fn config_diff(osd: &mut Osd, _: Now, _: &Args) -> Answer {
     let changed = option_names().into_iter().filter_map(|name| Some((name.to_owned(), sources(osd, name)?)));
-    Answer::json(&json!({ "diff": changed.collect::<Map<String, Value>>() }))
+    Answer::json(json!({ "diff": changed.collect::<Map<String, Value>>() }))
 }
 
 fn config_diff_get(osd: &mut Osd, _: Now, args: &Args) -> Answer {
@@ -605,13 +636,13 @@ fn config_diff_get(osd: &mut Osd, _: Now, args: &Args) -> Answer {
         return Answer::error(Errno::ENOENT, format!("osd.{} has no option '{name}'", osd.config.whoami));
     }
     let told: Map<String, Value> = sources(osd, &name).map(|told| (name, told)).into_iter().collect();
-    Answer::json(&json!({ "diff": told }))
+    Answer::json(json!({ "diff": told }))
 }
 
 fn config_set(osd: &mut Osd, _: Now, args: &Args) -> Answer {
     let name = settings::normalize(args.str("var"));
     match set_option(osd, &name, args.list("val").join(" ")) {
-        Ok(said) => Answer::json(&json!({ "success": said })),
+        Ok(said) => Answer::json(json!({ "success": said })),
         Err(refusal) => refusal,
     }
 }
@@ -666,7 +697,7 @@ fn inject(osd: &mut Osd, _: Now, args: &Args) -> Answer {
             }
         }
     }
-    Answer::json(&json!({ "success": said }))
+    Answer::json(json!({ "success": said }))
 }
 
 fn config_unset(osd: &mut Osd, _: Now, args: &Args) -> Answer {
@@ -678,19 +709,19 @@ fn config_unset(osd: &mut Osd, _: Now, args: &Args) -> Answer {
         osd.apply_options();
         osd.reporter.hurry();
     }
-    Answer::json(&json!({ "success": "" }))
+    Answer::json(json!({ "success": "" }))
 }
 
 fn config_help(osd: &mut Osd, _: Now, args: &Args) -> Answer {
     let row = |row: &OptionRow| json!({ "name": row.name, "default": row.default, "desc": row.about });
     let Some(name) = args.opt("var").map(settings::normalize) else {
-        return Answer::json(&OPTIONS.iter().map(row).collect());
+        return Answer::json(OPTIONS.iter().map(row).collect());
     };
     let kept =
         |s: &settings::Setting| json!({ "name": s.name, "type": s.kind.name(), "default": s.default, "desc": "not heeded here" });
     let told = OPTIONS.iter().find(|row| row.name == name).map(row).or_else(|| settings::find(&name).map(kept));
     match told {
-        Some(told) => Answer::json(&told),
+        Some(told) => Answer::json(told),
         None => Answer::error(Errno::ENOENT, format!("osd.{} has no option '{name}'", osd.config.whoami)),
     }
 }
@@ -704,13 +735,13 @@ fn in_flight(osd: &Osd, now: Now, older: Duration) -> Vec<Value> {
 
 fn ops_in_flight(osd: &mut Osd, now: Now, _: &Args) -> Answer {
     let ops = in_flight(osd, now, Duration::ZERO);
-    Answer::json(&json!({ "ops": ops, "num_ops": ops.len() }))
+    Answer::json(json!({ "ops": ops, "num_ops": ops.len() }))
 }
 
 fn blocked_ops(osd: &mut Osd, now: Now, _: &Args) -> Answer {
     let complaint = osd.options.complaint;
     let ops = in_flight(osd, now, complaint);
-    Answer::json(&json!({ "ops": ops, "complaint_time": complaint.as_secs_f64(), "num_blocked_ops": ops.len() }))
+    Answer::json(json!({ "ops": ops, "complaint_time": complaint.as_secs_f64(), "num_blocked_ops": ops.len() }))
 }
 
 fn dump_blocklist(osd: &mut Osd, _: Now, _: &Args) -> Answer {
@@ -721,12 +752,12 @@ fn dump_blocklist(osd: &mut Osd, _: Now, _: &Args) -> Answer {
         .chain(&map.range_blocklist)
         .map(|(addr, until)| json!({ "addr": addr.legacy_str(), "until": until.iso() }))
         .collect();
-    Answer::json(&json!(entries))
+    Answer::json(json!(entries))
 }
 
 fn dump_osd_network(osd: &mut Osd, now: Now, args: &Args) -> Answer {
     let threshold = args.int("value").unwrap_or_else(|| osd.options.slow_ping());
-    Answer::json(&osd.beats.describe(now, osd.config.whoami, threshold.max(0)))
+    Answer::json(osd.beats.describe(now, osd.config.whoami, threshold.max(0)))
 }
 
 fn dump_watchers(osd: &mut Osd, _: Now, _: &Args) -> Answer {
@@ -737,12 +768,12 @@ fn dump_watchers(osd: &mut Osd, _: Now, _: &Args) -> Answer {
         .filter(|(_, watches)| *watches > 0)
         .map(|(id, watches)| json!({ "pg": id.to_string(), "watches": watches }))
         .collect();
-    Answer::json(&json!(counts))
+    Answer::json(json!(counts))
 }
 
 fn list_devices(osd: &mut Osd, _: Now, _: &Args) -> Answer {
     let device = osd.config.metadata.get("backing").cloned().unwrap_or_default();
-    Answer::json(&json!([{ "device": device }]))
+    Answer::json(json!([{ "device": device }]))
 }
 
 /// Takes the whole list of those whose rights have ended: entity, when (nanoseconds since 1970), rights now.
@@ -763,7 +794,7 @@ fn end_sessions(osd: &mut Osd, _: Now, args: &Args) -> Answer {
 
 fn count_images(osd: &mut Osd, now: Now, _: &Args) -> Answer {
     osd.images.want(now.mono);
-    Answer::json(&json!({}))
+    Answer::json(json!({}))
 }
 
 fn cache_drop(osd: &mut Osd, _: Now, _: &Args) -> Answer {
@@ -773,11 +804,11 @@ fn cache_drop(osd: &mut Osd, _: Now, _: &Args) -> Answer {
 
 fn compact(osd: &mut Osd, _: Now, _: &Args) -> Answer {
     let said = if osd.store.compact() { "a checkpoint begins" } else { "nothing changed since the last checkpoint" };
-    Answer::json(&json!({ "success": said }))
+    Answer::json(json!({ "success": said }))
 }
 
 fn cache_status(osd: &mut Osd, _: Now, _: &Args) -> Answer {
-    Answer::json(&json!({ "object_store": osd.store.cached() }))
+    Answer::json(json!({ "object_store": osd.store.cached() }))
 }
 
 fn flush_pg_stats(osd: &mut Osd, _: Now, _: &Args) -> Answer {
@@ -795,7 +826,7 @@ fn newest_osdmap(osd: &mut Osd, _: Now, _: &Args) -> Answer {
         0 => Answer::error(Errno::EAGAIN, "this OSD has no OSD map yet"),
         epoch => {
             let full: String = osd.maps.newest().iter().map(|byte| format!("{byte:02x}")).collect();
-            Answer::json(&json!({ "epoch": epoch, "full": full }))
+            Answer::json(json!({ "epoch": epoch, "full": full }))
         }
     }
 }
@@ -811,7 +842,7 @@ pub(crate) fn find_pg(osd: &Osd, args: &Args) -> Result<SpgId, Answer> {
 
 fn pg_query(osd: &mut Osd, _: Now, args: &Args) -> Answer {
     match find_pg(osd, args) {
-        Ok(id) => Answer::json(&crate::query::describe(osd, id)),
+        Ok(id) => Answer::json(crate::query::describe(osd, id)),
         Err(answer) => answer,
     }
 }
@@ -851,16 +882,16 @@ fn pg_scrub(osd: &mut Osd, now: Now, args: &Args) -> Answer {
 }
 
 fn dump_scrubs(osd: &mut Osd, now: Now, _: &Args) -> Answer {
-    Answer::json(&osd.planned_scrubs(now))
+    Answer::json(osd.planned_scrubs(now))
 }
 
 fn dump_scrub_reservations(osd: &mut Osd, _: Now, _: &Args) -> Answer {
     let busy = osd.groups.iter().filter(|(_, pg)| pg.scrub_state().is_some_and(|state| state.busy)).count();
-    Answer::json(&json!({ "scrubs_local": busy, "osd_max_scrubs": osd.options.scrubs.most }))
+    Answer::json(json!({ "scrubs_local": busy, "osd_max_scrubs": osd.options.scrubs.most }))
 }
 
 fn dump_recovery_reservations(osd: &mut Osd, _: Now, _: &Args) -> Answer {
-    Answer::json(&osd.slots.json(&osd.groups, osd.options.max_backfills))
+    Answer::json(osd.slots.json(&osd.groups, osd.options.max_backfills))
 }
 
 /// Lets groups recover or backfill before others, or in their turn again.
@@ -880,7 +911,7 @@ fn bench(osd: &Osd, now: Now, args: &Args, asker: Asker) -> Dispatch {
     };
     match Bench::new(asker, now, limits, (total, size), (number("object_size", 0), number("object_num", 0))) {
         Ok(bench) => Dispatch::Bench(bench),
-        Err(why) => Dispatch::Now(Answer::error(Errno::EINVAL, why)),
+        Err(why) => Dispatch::now(Answer::error(Errno::EINVAL, why)),
     }
 }
 
@@ -890,7 +921,7 @@ mod tests {
 
     #[test]
     fn structures_come_in_the_format_that_was_asked_for() {
-        let told = |format| Answer::json(&json!({ "a": 1 })).in_format(Format::parse(format), "perf dump").output;
+        let told = |format| Answer::json(json!({ "a": 1 })).in_format(Format::parse(format), "perf dump").output;
         assert_eq!(told(""), told("json-pretty"));
         assert_eq!((told("json"), told("xml")), ("{\"a\":1}".to_owned(), "<perf_dump><a>1</a></perf_dump>".to_owned()));
         assert_eq!(Answer::text("16").in_format(Format::Xml, "x").output, "16", "text stays as it is");

@@ -26,7 +26,8 @@ pub struct OsdConfig {
     pub key: Option<[u8; 16]>,
     /// Described to the monitor at boot: host name, kernel, version, driver, backing file.
     pub metadata: BTreeMap<String, String>,
-    /// The levels that this program can run at, and tells the monitors: [`Levels::OWN`]. Tests make programs of other levels with it.
+    /// The levels that this program can run at, and tells the monitors: [`Levels::OWN`]. Tests make programs of other
+    /// levels with it.
     pub levels: Levels,
     /// Secret, different at each start.
     pub seed: [u8; 32],
@@ -101,7 +102,7 @@ impl Default for Options {
             pg: pg::Config::default(),
             complaint: Duration::from_secs(30),
             beat_interval: Duration::from_millis(500),
-            beat_grace: crate::accuse::GRACE,
+            beat_grace: crate::failure_detector::GRACE,
             beat_partners: 10,
             healthy_ratio: 0.33,
             fast_fail: true,
@@ -299,8 +300,8 @@ impl Options {
         (options, bad)
     }
 
-    /// Sets one option; `None` if the value does not parse. Names that are not the OSD's are no error: the configuration
-    /// database is shared.
+    /// Sets one option; `None` if the value does not parse. Names that are not the OSD's are no error: the
+    /// configuration database is shared.
     fn set(&mut self, name: &str, value: &str) -> Option<()> {
         if let Some(taken) = self.scrubs.set(name, value) {
             return taken;
@@ -386,7 +387,8 @@ impl Options {
         }
     }
 
-    /// `osd_heartbeat_grace` in seconds as it was given, or Ceph's default: what counts as slow does not follow our shorter one.
+    /// `osd_heartbeat_grace` in seconds as it was given, or Ceph's default: what counts as slow does not follow our
+    /// shorter one.
     fn ceph_grace(&self) -> f64 {
         let given = self.given.get("osd_heartbeat_grace").map(String::as_str);
         let text = given.or_else(|| settings::find("osd_heartbeat_grace").map(|s| s.default));

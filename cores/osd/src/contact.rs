@@ -1,17 +1,18 @@
 //! Whether an OSD that was marked down while it lives reaches other OSDs, before it asks to be up again.
 //!
-//! Who is cut off from the other OSDs and not from the monitors would be up and down again every few seconds, and with each step groups
-//! agree anew. So an OSD that lives and was marked down opens sessions to those whom it sent heartbeats. A session that stands proves
-//! both directions. Who has two networks is reached when sessions stand in both. A port that refuses proves them, too: its
-//! process is gone, and the monitors can be told of that once this OSD is up.
+//! Who is cut off from the other OSDs and not from the monitors would be up and down again every few seconds, and with
+//! each step groups agree anew. So an OSD that lives and was marked down opens sessions to those whom it sent
+//! heartbeats. A session that stands proves both directions. Who has two networks is reached when sessions stand in
+//! both. A port that refuses proves them, too: its process is gone, and the monitors can be told of that once this OSD
+//! is up.
 //!
 //! | times marked down within `osd_max_markdown_period` | who must be reached |
 //! |---|---|
 //! | once | `osd_heartbeat_min_healthy_ratio` (a third) of those that are up |
 //! | n times | n times as many, at most all |
 //!
-//! The others may be dead, and nobody left to tell the monitors. So the OSD boots at last whoever is reached: after a minute, then two,
-//! at most ten. An OSD that has just started boots at once.
+//! The others may be dead, and nobody left to tell the monitors. So the OSD boots at last whoever is reached: after a
+//! minute, then two, at most ten. An OSD that has just started boots at once.
 
 use crate::Osd;
 use crate::peers::Purpose;

@@ -1,5 +1,6 @@
-//! Reads that a group of ours asks of whichever group holds another object, for copies between objects. The objecter's core
-//! finds the holder and asks again when the map or a session gives reason to. The holder may be this OSD or another one.
+//! Reads that a group of ours asks of whichever group holds another object, for copies between objects. The objecter's
+//! core finds the holder and asks again when the map or a session gives reason to. The holder may be this OSD or
+//! another one.
 
 use crate::Osd;
 use crate::groups::Slot;

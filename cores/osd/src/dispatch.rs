@@ -2,7 +2,7 @@
 
 use crate::backlog::Waiting;
 use crate::bench::Asker;
-use crate::commands::{self, Answer, Dispatch};
+use crate::commands::{self, Answer, Dispatch, Told};
 use crate::copies::OURSELVES;
 use crate::doubts::Doubt;
 use crate::groups::Slot;
@@ -18,8 +18,8 @@ use pg::{ClientOp, Effect, OpKey};
 use std::collections::BTreeMap;
 use types::{EntityType, Errno, Message, PgId, SessionId, SpgId};
 
-/// Operations that may wait for a map; beyond that the session of which most wait is closed, and its client comes back. So nobody who sends
-/// operations of maps that never come keeps others out.
+/// Operations that may wait for a map; beyond that the session of which most wait is closed, and its client comes back.
+/// So nobody who sends operations of maps that never come keeps others out.
 const MAX_EARLY: usize = 4096;
 /// Bytes of notifications that are not over, of all groups; no more is begun above it. Groups have bounds of their own.
 const NOTICES: usize = 128 << 20;
@@ -162,11 +162,11 @@ impl Osd {
 
     fn command(&mut self, now: Now, session: SessionId, message: &Message) {
         let Ok(command) = Command::decode(message) else {
-            return self.answer_command(session, message.tid, Answer::error(Errno::EINVAL, "the command does not decode"));
+            return self.answer_command(session, message.tid, Answer::error(Errno::EINVAL, "the command does not decode").into());
         };
         let allowed = self.sessions.get(session).is_some_and(|s| admit::may_command(&s.rights));
         if !allowed {
-            return self.answer_command(session, message.tid, Answer::error(Errno::EACCES, "access denied"));
+            return self.answer_command(session, message.tid, Answer::error(Errno::EACCES, "access denied").into());
         }
         let asker = Asker { session, tid: message.tid };
         let json = command.cmd.concat();
@@ -174,7 +174,7 @@ impl Osd {
             Dispatch::Now(answer) => self.answer_command(session, message.tid, answer),
             Dispatch::Bench(_) if self.bench.is_some() => {
                 let busy = Answer::error(Errno::EBUSY, "another bench is running on this OSD");
-                self.answer_command(session, message.tid, busy);
+                self.answer_command(session, message.tid, busy.into());
             }
             Dispatch::Bench(bench) => {
                 self.bench = Some(bench);
@@ -183,7 +183,7 @@ impl Osd {
         }
     }
 
-    pub(crate) fn answer_command(&mut self, session: SessionId, tid: u64, answer: Answer) {
+    pub(crate) fn answer_command(&mut self, session: SessionId, tid: u64, answer: Told) {
         let output = answer.output.into_bytes().into();
         let mut message = CommandReply { result: answer.result, status: answer.status, output }.encode();
         message.tid = tid;
@@ -266,7 +266,7 @@ impl Osd {
             return self.refuse(session, message.tid, &op, Errno::EDQUOT);
         }
         let pg = SpgId { pg: PgId::new(op.locator.pool, op.pg.pg.seed), shard: op.pg.shard };
-        if self.tenures.is_before(op.epoch, pg.pg) {
+        if self.primary_since.is_before(op.epoch, pg.pg) {
             // Its client asked for more by that map, which was dropped, and sends all of it again in order.
             self.perf.dropped += 1;
             return self.let_go(key);
@@ -436,8 +436,8 @@ impl Osd {
         self.run_copies(now, out);
     }
 
-    /// Tells a client something that it did not just ask for: notifications come from others. Gives one back that takes nothing of it. Its
-    /// session is to end: it connects again, and watches anew.
+    /// Tells a client something that it did not just ask for: notifications come from others. Gives one back that takes
+    /// nothing of it. Its session is to end: it connects again, and watches anew.
     fn tell_client(&mut self, session: SessionId, message: Message) -> Option<SessionId> {
         let limits = &self.msgr.config().limits;
         let (pause, total) = (limits.send_pause, limits.send_total);
@@ -487,8 +487,8 @@ impl Osd {
         self.msgr.send(session, message);
     }
 
-    /// Returns true once a write of the session was dropped since the store takes no more. What it asked for after that is dropped, too:
-    /// a read that passed the write would show what was before it.
+    /// Returns true once a write of the session was dropped since the store takes no more. What it asked for after that
+    /// is dropped, too: a read that passed the write would show what was before it.
     fn answers_no_more(&mut self, session: SessionId) -> bool {
         self.store_stopped || self.away.is_some() && self.sessions.get(session).is_some_and(|known| known.turned_away)
     }

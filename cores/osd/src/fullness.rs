@@ -1,13 +1,13 @@
-//! A full disk is a state: the monitor learns at once when a threshold is crossed, and writes that come faster than maps travel are
-//! turned away here.
+//! A full disk is a state: the monitor learns at once when a threshold is crossed, and writes that come faster than
+//! maps travel are turned away here.
 //!
-//! Clients that see a full pool in the map hold their writes back, and send them again, in their order, when a later map shows that it is not full any more.
-//! So a write that is turned away is dropped without an answer, unless the client wants one
-//! ([`flags::FULL_TRY`]). Three rules keep the order of a client's operations:
+//! Clients that see a full pool in the map hold their writes back, and send them again, in their order, when a later
+//! map shows that it is not full any more. So a write that is turned away is dropped without an answer, unless the
+//! client wants one ([`flags::FULL_TRY`]). Three rules keep the order of a client's operations:
 //!
-//! - once one write was turned away, all are, until a map that is newer than the one it was sent by has shown its pool as full: only
-//!   a map that shows "not full" *after* that makes clients send what was dropped. (What the map says of this OSD is nothing to
-//!   clients, and a monitor that just started may say one without the other.);
+//! - once one write was turned away, all are, until a map that is newer than the one it was sent by has shown its pool
+//!   as full: only a map that shows "not full" *after* that makes clients send what was dropped. (What the map says of
+//!   this OSD is nothing to clients, and a monitor that just started may say one without the other.);
 //! - a write that was sent before the map showed the pool as full is dropped, because those before it may have been;
 //! - writes that are exempt ([`flags::FULL_TRY`], [`flags::FULL_FORCE`]; `rados rm --force-full`) are never dropped.
 
@@ -66,7 +66,8 @@ impl Fullness {
         self.owe(pool, epoch);
     }
 
-    /// A write was dropped. A client that has a map which shows the pool as full does not send; one that does all the same is owed nothing.
+    /// A write was dropped. A client that has a map which shows the pool as full does not send; one that does all the
+    /// same is owed nothing.
     fn owe(&mut self, pool: PoolId, epoch: Epoch) {
         if self.shown.get(&pool) != Some(&epoch) {
             let owed = self.owed.entry(pool).or_default();
@@ -142,8 +143,8 @@ impl Osd {
         self.full.overran(pool, epoch);
     }
 
-    /// Hands a new map to those whose writes were dropped. They wait for it without knowing so: a client asks for maps only when it has seen
-    /// its pool full, or after ten seconds without an answer.
+    /// Hands a new map to those whose writes were dropped. They wait for it without knowing so: a client asks for maps
+    /// only when it has seen its pool full, or after ten seconds without an answer.
     pub(crate) fn tell_turned_away(&mut self, map: &OsdMap) {
         let over = self.full.is_over(map, self.config.whoami);
         for session in self.sessions.turned_away() {

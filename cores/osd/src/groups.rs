@@ -320,8 +320,9 @@ pub(crate) fn stored(store: &dyn View, hold: Hold) -> Read<Vec<SpgId>> {
     Ok(scopes.into_iter().filter(|s| *s != OSD_SCOPE && s.pg.pool >= 0).collect())
 }
 
-/// Those of the groups that this OSD leads which it does not have (`known` tells): those that come into being with the map after `old`, since
-/// their pool does, and those that others may have. Groups that come out of a split of one that is here are left to that.
+/// Those of the groups that this OSD leads which it does not have (`known` tells): those that come into being with the
+/// map after `old`, since their pool does, and those that others may have. Groups that come out of a split of one that
+/// is here are left to that.
 pub(crate) fn unknown(
     old: &OsdMap,
     new: &OsdMap,

@@ -1,20 +1,22 @@
 //! Reads and writes by block image, for metrics and for the manager's `rbd perf image` commands.
 //!
-//! An image's data is spread over objects named `rbd_data.[POOL.]ID.NUMBER` (its journal's: `journal_data.…`). POOL stands
-//! there if the data is in another pool than the image. So the name of an object tells the image, without asking anybody.
+//! An image's data is spread over objects named `rbd_data.[POOL.]ID.NUMBER` (its journal's: `journal_data.…`). POOL
+//! stands there if the data is in another pool than the image. So the name of an object tells the image, without asking
+//! anybody.
 //!
-//! *Always counted.* An image has a place in a table from its first operation on. A session remembers the place of the image
-//! that it used last, and what its objects' names begin with: so the next operation costs a comparison and a few additions.
+//! *Always counted.* An image has a place in a table from its first operation on. A session remembers the place of the
+//! image that it used last, and what its objects' names begin with: so the next operation costs a comparison and a few
+//! additions.
 //!
 //! *Reported* every [`SELDOM`]; with each report while somebody looks. The manager says that (`count images`, again and
 //! again); each time is good for [`LEASE`].
 //!
-//! *Figures are differences*: what is handed to a report is forgotten here, and what a report had no room for comes with a later
-//! one. If a report is lost with its session, so are its figures.
+//! *Figures are differences*: what is handed to a report is forgotten here, and what a report had no room for comes
+//! with a later one. If a report is lost with its session, so are its figures.
 //!
-//! *Bounded*: [`IMAGES`] places. One that did nothing for [`IDLE`] and has nothing to report is given to another image. Without
-//! a free one, operations are counted as left out. A report has at most [`ROWS`] images: those that are among the [`TOP`]
-//! first by any figure, then the others in turn.
+//! *Bounded*: [`IMAGES`] places. One that did nothing for [`IDLE`] and has nothing to report is given to another image.
+//! Without a free one, operations are counted as left out. A report has at most [`ROWS`] images: those that are among
+//! the [`TOP`] first by any figure, then the others in turn.
 
 use bytes::Bytes;
 use messages::internal::ImageFigures;
@@ -51,7 +53,8 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// The image that an object belongs to, if it belongs to one, and how many bytes all names of its objects begin with.
+    /// The image that an object belongs to, if it belongs to one, and how many bytes all names of its objects begin
+    /// with.
     fn of(locator: &Locator, object: &Bytes) -> Option<(Self, usize)> {
         let head = [&b"rbd_data."[..], b"journal_data."].into_iter().find(|head| object.starts_with(head))?;
         let mut parts = object[head.len()..].split(|b| *b == b'.');

@@ -1,9 +1,11 @@
-//! Where heartbeats renew the read leases of groups. What leases are for and why they are safe is told in `cores/pg/src/lease.rs`.
+//! Where heartbeats renew the read leases of groups. What leases are for and why they are safe is told in
+//! `cores/pg/src/lease.rs`.
 //!
-//! *What a later life must know.* An OSD that starts tells of its former life as if that had promised in its last moment, and for as
-//! long as it ever did. So the length of the longest promise is in the store before a promise of that length is made: until it is
-//! durable, whoever asks for more gets what is written down. A store of an older program says nothing: the longest that there is is
-//! assumed. When the promises of the former life are over, the length goes down to what was asked for in this one.
+//! *What a later life must know.* An OSD that starts tells of its former life as if that had promised in its last
+//! moment, and for as long as it ever did. So the length of the longest promise is in the store before a promise of
+//! that length is made: until it is durable, whoever asks for more gets what is written down. A store of an older
+//! program says nothing: the longest that there is is assumed. When the promises of the former life are over, the
+//! length goes down to what was asked for in this one.
 
 use crate::maps::OSD_SCOPE;
 use crate::{Options, Osd};
@@ -88,7 +90,8 @@ impl Osd {
         (self.leases.most, self.leases.former) = (former, now.plus(former));
     }
 
-    /// Promises what a heartbeat asks for, as far as the store knows of promises of that length, and gives the answer to it.
+    /// Promises what a heartbeat asks for, as far as the store knows of promises of that length, and gives the answer
+    /// to it.
     pub(crate) fn promise(&mut self, now: Now, beat: &Beat) -> Beat {
         let wanted = Duration::from_millis(beat.lease.into()).clamp(pg::Leases::LEAST, pg::Leases::MOST);
         self.leases.asked = self.leases.asked.max(wanted);

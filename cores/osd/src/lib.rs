@@ -1,5 +1,6 @@
 //! The OSD as a whole, as one machine without input or output: sessions with clients and other OSDs, maps, placement
-//! groups and their lives, the link to the monitors. It has one disk, one store and one thread; nothing in it is locked.
+//! groups and their lives, the link to the monitors. It has one disk, one store and one thread; nothing in it is
+//! locked.
 //!
 //! # The way of an operation
 //!
@@ -24,7 +25,6 @@
 
 #![forbid(unsafe_code)]
 
-mod accuse;
 mod admit;
 mod backend;
 mod backlog;
@@ -37,6 +37,7 @@ mod contact;
 mod copies;
 mod dispatch;
 mod doubts;
+mod failure_detector;
 mod fullness;
 mod groups;
 mod images;
@@ -50,6 +51,7 @@ mod ops;
 mod pace;
 mod peers;
 mod perf;
+mod primary_since;
 mod query;
 mod refused;
 mod report;
@@ -60,7 +62,6 @@ mod scrubs;
 mod selfcheck;
 mod sessions;
 mod slots;
-mod tenure;
 mod unfound;
 mod unions;
 mod vigil;
@@ -140,7 +141,7 @@ pub struct Osd {
     /// The epoch that the store remembers.
     saved_epoch: Epoch,
     groups: Groups,
-    tenures: tenure::Tenures,
+    primary_since: primary_since::PrimarySince,
     sessions: Sessions,
     /// Sessions whose rights have ended.
     ending: Vec<SessionId>,
@@ -237,7 +238,7 @@ impl Osd {
             maps: Maps::none(),
             saved_epoch: 0,
             groups: Groups::default(),
-            tenures: tenure::Tenures::default(),
+            primary_since: primary_since::PrimarySince::default(),
             sessions: Sessions::default(),
             ending: Vec::new(),
             ops: ops::OpTable::default(),
@@ -427,14 +428,12 @@ impl Osd {
         };
         let answer = match bench.run(now, &mut *self.store, &mut ticket) {
             bench::Outcome::Running => return,
-            bench::Outcome::Done(value) => {
-                commands::Answer { result: 0, status: String::new(), output: grammar::pretty(&value) + "\n" }
-            }
+            bench::Outcome::Done(value) => commands::Answer::json(value),
             bench::Outcome::Failed(error) => commands::Answer::error(error, format!("the store refused a write: {error}")),
         };
         let asker = self.bench.take().map(|b| b.asker);
         if let Some(asker) = asker {
-            self.answer_command(asker.session, asker.tid, answer);
+            self.answer_command(asker.session, asker.tid, answer.into());
         }
     }
 

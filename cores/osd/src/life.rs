@@ -174,7 +174,7 @@ impl Osd {
         self.phase = Phase::Booting;
         if self.saved_epoch > 0 {
             let map = self.maps.current().clone();
-            self.tenures.follow(&map, self.config.whoami, 0);
+            self.primary_since.follow(&map, self.config.whoami, 0);
             self.lead_unknown(now, &map, &map);
         }
         self.scale_logs();
@@ -364,7 +364,7 @@ impl Osd {
         self.leases_follow(now);
         self.letters_follow(now, old, new);
         if !new.places_as(old) {
-            self.tenures.follow(new, self.config.whoami, new.epoch);
+            self.primary_since.follow(new, self.config.whoami, new.epoch);
             self.lead_unknown(now, old, new);
         }
         self.scale_logs();
@@ -375,7 +375,7 @@ impl Osd {
     pub(crate) fn lead_unknown(&mut self, now: Now, old: &Arc<OsdMap>, new: &Arc<OsdMap>) {
         let to_come = |id: &SpgId| self.groups.is_splitting_into(id) || self.comes_out_of_a_split(id);
         let known = |id: &SpgId| self.groups.find(id).is_some() || to_come(id) || self.groups.is_blocked(id, new);
-        let (born, sought) = unknown(old, new, self.tenures.groups(), known);
+        let (born, sought) = unknown(old, new, self.primary_since.groups(), known);
         let (groups, mut world) = self.world(now);
         born.into_iter().for_each(|id| groups.create(id, &mut world));
         sought.into_iter().for_each(|id| groups.seek(id, &mut world));

@@ -1,8 +1,9 @@
 //! How many objects this OSD brings to copies at a time, so that clients do not feel it.
 //!
-//! *Measured* is what clients feel: the time from the arrival of an operation until its answer leaves. Operations that waited for their
-//! group or for an object to be brought are left out: slower recovery would not help them. Times are collected in *spans* of
-//! [`SPAN`] or longer, until there are enough of them. A span's value is the time that one operation of twenty exceeds.
+//! *Measured* is what clients feel: the time from the arrival of an operation until its answer leaves. Operations that
+//! waited for their group or for an object to be brought are left out: slower recovery would not help them. Times are
+//! collected in *spans* of [`SPAN`] or longer, until there are enough of them. A span's value is the time that one
+//! operation of twenty exceeds.
 //!
 //! | span | what becomes of its value |
 //! |---|---|
@@ -11,18 +12,22 @@
 //! | ... and below [`WELL`] times the baseline | the window grows by one; below one it doubles |
 //! | objects were brought, and nobody asked for anything | the window doubles |
 //!
-//! The *window* is the number of objects that may be on their way, from being read until the copies say that they are durable. Below 1
-//! one object is on its way at a time, and after it a pause follows: with a window of 1/4, three times as long as the object took. A
-//! window is never below [`LEAST`], so recovery ends whatever clients do. What begins after a while without any begins with one object,
-//! if there are clients, and with all that is allowed, if there are none.
+//! The *window* is the number of objects that may be on their way, from being read until the copies say that they are
+//! durable. Below 1 one object is on its way at a time, and after it a pause follows: with a window of 1/4, three times
+//! as long as the object took. A window is never below [`LEAST`], so recovery ends whatever clients do. What begins
+//! after a while without any begins with one object, if there are clients, and with all that is allowed, if there are
+//! none.
 //!
-//! *Rests.* If there is no baseline, or it is older than [`FRESH`], no object begins for a span, so that clients are seen alone.
+//! *Rests.* If there is no baseline, or it is older than [`FRESH`], no object begins for a span, so that clients are
+//! seen alone.
 //!
-//! *Data and owner.* [`Pace`] belongs to the OSD. Groups count what they have on their way ([`pg::Pg::moving`]); after each round the
-//! counts of those that were called are taken over, so nothing has to be given back. What may begin now is in [`Pace::room`], from which
-//! groups take. A group that found no room is called when there is some. Objects that a client waits for need no room.
+//! *Data and owner.* [`Pace`] belongs to the OSD. Groups count what they have on their way ([`pg::Pg::moving`]); after
+//! each round the counts of those that were called are taken over, so nothing has to be given back. What may begin now
+//! is in [`Pace::room`], from which groups take. A group that found no room is called when there is some. Objects that
+//! a client waits for need no room.
 //!
-//! *Ceilings.* The window is at most `osd_recovery_max_active`; with `osd_recovery_sleep` at most one object begins in that time.
+//! *Ceilings.* The window is at most `osd_recovery_max_active`; with `osd_recovery_sleep` at most one object begins in
+//! that time.
 
 use crate::Osd;
 use crate::groups::Slot;
@@ -409,7 +414,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// An OSD whose clients' operations take so long as a function of what is on its way says; time goes in steps of 5 ms.
+    /// An OSD whose clients' operations take so long as a function of what is on its way says; time goes in steps of 5
+    /// ms.
     struct Twin {
         pace: Pace,
         now: Mono,
@@ -426,8 +432,8 @@ mod tests {
             Self { pace, now: Mono(1000 * MS), objects: Vec::new(), brought: 0, longest: 0 }
         }
 
-        /// Runs for so long. `wants`: there are objects to be brought, each takes `took`; `felt`: milliseconds of an operation with so many
-        /// objects on their way, `None`: no clients.
+        /// Runs for so long. `wants`: there are objects to be brought, each takes `took`; `felt`: milliseconds of an
+        /// operation with so many objects on their way, `None`: no clients.
         fn run(&mut self, millis: u64, wants: bool, took: u64, felt: impl Fn(usize) -> Option<u64>) {
             for _ in 0..millis / 5 {
                 self.now = Mono(self.now.0 + 5 * MS);

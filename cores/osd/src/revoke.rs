@@ -1,5 +1,6 @@
-//! Rights that have ended: the monitors say whose, and the sessions that were opened with older tickets end. New ones with such tickets are
-//! refused by the messenger ([`msgr::auth::ServiceAuth`]). Operations that were begun are carried out; their answers go nowhere.
+//! Rights that have ended: the monitors say whose, and the sessions that were opened with older tickets end. New ones
+//! with such tickets are refused by the messenger ([`msgr::auth::ServiceAuth`]). Operations that were begun are carried
+//! out; their answers go nowhere.
 
 use crate::Osd;
 use msgr::auth::{Acceptor, Revoked};

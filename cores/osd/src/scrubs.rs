@@ -1,12 +1,14 @@
 //! Scrubs that begin by themselves: which of the groups that this OSD leads is next, and when.
 //!
-//! - A scrub is due after `osd_scrub_min_interval` and up to `osd_scrub_interval_randomize_ratio` of it more. How much more is drawn from
-//!   the group's number and its last scrub, so that groups of one age do not come at one time.
-//! - It is deep if the last deep one is older than `osd_deep_scrub_interval`, less up to `osd_deep_scrub_randomize_ratio` of it.
+//! - A scrub is due after `osd_scrub_min_interval` and up to `osd_scrub_interval_randomize_ratio` of it more. How much
+//!   more is drawn from the group's number and its last scrub, so that groups of one age do not come at one time.
+//! - It is deep if the last deep one is older than `osd_deep_scrub_interval`, less up to
+//!   `osd_deep_scrub_randomize_ratio` of it.
 //! - It waits for the hours and days that the options name (UTC), unless the group's last scrub is older than
 //!   `osd_scrub_max_interval`.
 //! - A pool's own intervals stand above the options. `noscrub` and `nodeep-scrub` hold back, for the cluster or a pool.
-//! - None begins while a group of this OSD lacks copies (`osd_scrub_during_recovery`), nor more than `osd_max_scrubs` at a time.
+//! - None begins while a group of this OSD lacks copies (`osd_scrub_during_recovery`), nor more than `osd_max_scrubs`
+//!   at a time.
 //!
 //! What groups that others lead ask of this OSD is not counted.
 
@@ -37,7 +39,8 @@ pub struct ScrubOptions {
     pub spread: f64,
     /// Part of `deep` by which deep scrubs are spread (`osd_deep_scrub_randomize_ratio`).
     pub deep_spread: f64,
-    /// First hour, and the hour before which scrubs begin; equal for all day (`osd_scrub_begin_hour`, `osd_scrub_end_hour`).
+    /// First hour, and the hour before which scrubs begin; equal for all day (`osd_scrub_begin_hour`,
+    /// `osd_scrub_end_hour`).
     pub hours: (u32, u32),
     /// The same for days, 0 is Sunday (`osd_scrub_begin_week_day`, `osd_scrub_end_week_day`).
     pub days: (u32, u32),

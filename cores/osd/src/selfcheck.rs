@@ -26,7 +26,7 @@ impl Osd {
         self.copies.self_check()?;
         self.check_slots()?;
         self.check_letters()?;
-        self.check_tenures()?;
+        self.check_primary_since()?;
         self.groups.iter().try_for_each(|(_, pg)| pg.self_check())?;
         self.check_up()?;
         self.check_ops()?;
@@ -76,14 +76,14 @@ impl Osd {
         }
     }
 
-    /// The groups with a tenure are those that this OSD leads by the newest map.
-    fn check_tenures(&self) -> Result<(), String> {
+    /// The groups whose beginning is known are those that this OSD leads by the newest map.
+    fn check_primary_since(&self) -> Result<(), String> {
         let map = self.maps.current();
         let groups = map.pools.iter().flat_map(|(id, pool)| (0..pool.pg_num).map(|seed| PgId::new(*id, seed)));
         let led = groups.filter(|pg| map.placed(*pg).acting_primary == self.config.whoami);
         // A map of a level that this OSD does not know is not carried out.
-        if self.phase != Phase::Failed && !led.eq(self.tenures.groups()) {
-            return Err(format!("this OSD leads others by map {} than {:?}", map.epoch, self.tenures));
+        if self.phase != Phase::Failed && !led.eq(self.primary_since.groups()) {
+            return Err(format!("this OSD leads others by map {} than {:?}", map.epoch, self.primary_since));
         }
         Ok(())
     }

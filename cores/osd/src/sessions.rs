@@ -25,8 +25,8 @@ pub(crate) enum Rights {
 pub(crate) struct Session {
     /// As the groups see it.
     pub(crate) peer: Arc<pg::Peer>,
-    /// Its address with the IP address of its socket, if that is another one than it says. Who is fenced by an address or a range is
-    /// fenced by this one as well.
+    /// Its address with the IP address of its socket, if that is another one than it says. Who is fenced by an address
+    /// or a range is fenced by this one as well.
     pub(crate) place: Option<EntityAddr>,
     /// Capabilities.
     pub(crate) rights: Rights,
@@ -91,8 +91,8 @@ impl Sessions {
         self.owed
     }
 
-    /// An answer to a session is expected to take `now` bytes, and not `before` as it was thought (0: it was not expected; 0: it has left).
-    /// False if the session is gone.
+    /// An answer to a session is expected to take `now` bytes, and not `before` as it was thought (0: it was not
+    /// expected; 0: it has left). False if the session is gone.
     pub(crate) fn owe(&mut self, id: SessionId, before: usize, now: usize) -> bool {
         let Some(session) = self.all.get_mut(&id) else { return false };
         session.backlog.owed = session.backlog.owed + now - before;

@@ -1,14 +1,16 @@
 //! Slots for recovery: how many groups move objects at a time, to and from this OSD.
 //!
-//! There are two tables of `osd_max_backfills` slots each: one for groups that this OSD leads, one for groups that others lead and that
-//! bring objects here. A group says what it wants ([`pg::SlotWishes`]); this table says who has a slot. The highest priority comes first,
-//! then who waited longest. Who wants a slot with a higher priority than somebody has one takes it from him, who waits again.
+//! There are two tables of `osd_max_backfills` slots each: one for groups that this OSD leads, one for groups that
+//! others lead and that bring objects here. A group says what it wants ([`pg::SlotWishes`]); this table says who has a
+//! slot. The highest priority comes first, then who waited longest. Who wants a slot with a higher priority than
+//! somebody has one takes it from him, who waits again.
 //!
-//! *Owner.* The OSD owns both tables, the groups their wishes. After each round the wishes of groups that were called are compared with
-//! the tables, and those of groups that are gone are dropped. So a slot is given back on every way out: whoever does not wish it
-//! any more does not have it.
+//! *Owner.* The OSD owns both tables, the groups their wishes. After each round the wishes of groups that were called
+//! are compared with the tables, and those of groups that are gone are dropped. So a slot is given back on every way
+//! out: whoever does not wish it any more does not have it.
 //!
-//! *Invariant.* A group has a slot in a table exactly when it believes so ([`pg::SlotWishes`]); the self check compares both.
+//! *Invariant.* A group has a slot in a table exactly when it believes so ([`pg::SlotWishes`]); the self check compares
+//! both.
 
 use crate::Osd;
 use crate::groups::{Groups, Slot};
@@ -29,7 +31,8 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// A group wishes this now. A change of priority keeps a slot; who has one and says that he has none gave it up, and waits anew.
+    /// A group wishes this now. A change of priority keeps a slot; who has one and says that he has none gave it up,
+    /// and waits anew.
     fn wish(&mut self, group: Slot, wish: Option<SlotWish>) {
         match wish {
             None => {

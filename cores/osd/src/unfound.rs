@@ -1,4 +1,5 @@
-//! Commands about objects that nobody has: `ceph pg PGID list_unfound` and `ceph pg PGID mark_unfound_lost revert|delete`.
+//! Commands about objects that nobody has: `ceph pg PGID list_unfound` and `ceph pg PGID mark_unfound_lost
+//! revert|delete`.
 //!
 //! Names and layout are those that `ceph` of release 16 shows. The group does the work (`pg::Pg::mark_unfound_lost`).
 
@@ -26,7 +27,7 @@ pub(crate) fn list(osd: &mut Osd, now: Now, args: &Args) -> Answer {
     };
     let mut page = UnfoundPage::default();
     osd.call_group(now, id, |pg, ctx| page = pg.list_unfound(ctx, after.as_ref(), MOST));
-    Answer::json(&describe(&page))
+    Answer::json(describe(&page))
 }
 
 fn describe(page: &UnfoundPage) -> Value {

@@ -1,9 +1,9 @@
-//! Groups that are united when their pool gets fewer. Each group knows what it has to do (`pg::Pg::change_share`); here those that are to
-//! become one are brought together.
+//! Groups that are united when their pool gets fewer. Each group knows what it has to do (`pg::Pg::change_share`); here
+//! those that are to become one are brought together.
 //!
-//! A group that is taken in leaves what it knows to the one that takes it in, if that has something of its own here. Else this OSD has
-//! no part in the united group, and the copy is removed like any that is not needed. Before it is gone, nothing of the united group comes
-//! to be here: the removal would take objects that came for it.
+//! A group that is taken in leaves what it knows to the one that takes it in, if that has something of its own here.
+//! Else this OSD has no part in the united group, and the copy is removed like any that is not needed. Before it is
+//! gone, nothing of the united group comes to be here: the removal would take objects that came for it.
 
 use crate::Osd;
 use crate::groups::Groups;

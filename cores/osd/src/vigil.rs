@@ -1,12 +1,13 @@
-//! What an OSD watches of itself: whether its disk still completes requests, whether its store takes writes, and how often it was marked
-//! down while it lives.
+//! What an OSD watches of itself: whether its disk still completes requests, whether its store takes writes, and how
+//! often it was marked down while it lives.
 //!
-//! An OSD whose store takes no writes, as a page of its index is damaged, holds up each group that it is a member of: the primary waits for
-//! its promises. If other members can go on without it in *all* of its groups, it asks to be marked down, and stays down until the page can
-//! be read. After `mon_osd_down_out_interval` the groups get other members, and all copies are made anew from the good ones. If some
-//! group cannot go on without it, it stays up: what is intact here may be all that there is of that group, and is to be read.
+//! An OSD whose store takes no writes, as a page of its index is damaged, holds up each group that it is a member of:
+//! the primary waits for its promises. If other members can go on without it in *all* of its groups, it asks to be
+//! marked down, and stays down until the page can be read. After `mon_osd_down_out_interval` the groups get other
+//! members, and all copies are made anew from the good ones. If some group cannot go on without it, it stays up: what
+//! is intact here may be all that there is of that group, and is to be read.
 
-use crate::accuse::Lateness;
+use crate::failure_detector::Lateness;
 use crate::{Osd, Phase};
 use messages::internal::Failure;
 use node::{Level, Mono, Now, Output, Outputs};
@@ -181,7 +182,8 @@ impl Osd {
         self.send_failures(session, vec![failure]);
     }
 
-    /// No map will tell those whose writes were dropped: their sessions end, so they look for this OSD again and send all once more.
+    /// No map will tell those whose writes were dropped: their sessions end, so they look for this OSD again and send
+    /// all once more.
     fn end_turned_away(&mut self, now: Now, out: &mut Outputs) {
         self.ending.extend(self.sessions.turned_away());
         self.end_sessions(now, "writes of it were dropped, and no map tells it so", out);

@@ -1,12 +1,12 @@
 //! How many placement groups a pool should have: figures in, figures out.
 //!
-//! The rules are those of Ceph's autoscaler, so that its figures mean the same. Below each root of the CRUSH map there are
-//! groups to share out: `mon_target_pg_per_osd` for each OSD. Pools get them by the part of the space that they use, or that
-//! somebody expects them to use; what is left goes to the pools marked `bulk`, in equal parts at least. A number is rounded to a
-//! power of two, and changes only if it is off by more than a factor of three.
+//! The rules are those of Ceph's autoscaler, so that its figures mean the same. Below each root of the CRUSH map there
+//! are groups to share out: `mon_target_pg_per_osd` for each OSD. Pools get them by the part of the space that they
+//! use, or that somebody expects them to use; what is left goes to the pools marked `bulk`, in equal parts at least. A
+//! number is rounded to a power of two, and changes only if it is off by more than a factor of three.
 //!
-//! One thing differs. A pool that was made with fewer groups than Ceph's least (32) is not brought there for that alone: a pool
-//! of eight groups that holds little keeps them. See docs/decisions/0024.
+//! One thing differs. A pool that was made with fewer groups than Ceph's least (32) is not brought there for that
+//! alone: a pool of eight groups that holds little keeps them. See docs/decisions/0024.
 
 use maps::autoscale_mode as mode;
 use std::collections::BTreeMap;
@@ -114,7 +114,8 @@ struct Share {
     facts: RootFacts,
 }
 
-/// Advises on all pools, those with the `bulk` flag last. Pools below roots that share OSDs, or that have no space, are left out.
+/// Advises on all pools, those with the `bulk` flag last. Pools below roots that share OSDs, or that have no space, are
+/// left out.
 pub fn advise(pools: &[PoolFacts], roots: &BTreeMap<i32, RootFacts>, per_osd: f64) -> Vec<Advice> {
     let mut shares: BTreeMap<i32, Share> = BTreeMap::new();
     for pool in pools {

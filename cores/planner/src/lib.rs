@@ -6,16 +6,17 @@
 //! - [`upmap`]: which single copies to move, so that each OSD holds its share;
 //! - [`leaders`]: who leads groups, so that each OSD leads its share; [`orders`]: how that is said in the map;
 //! - [`score`]: how even a cluster is, as Ceph tells people;
-//! - [`newborn`]: where the groups of new pools begin;
+//! - [`initial_placement`]: where the groups of new pools begin;
 //! - [`temps`]: exceptions that mean nothing any more;
-//! - [`advice`]: how many groups a pool should have; [`merge`]: which have more than they should, and what is outdated after.
+//! - [`advice`]: how many groups a pool should have; [`merge`]: which have more than they should, and what is outdated
+//!   after.
 
 #![forbid(unsafe_code)]
 
 pub mod advice;
+pub mod initial_placement;
 pub mod leaders;
 pub mod merge;
-pub mod newborn;
 pub mod orders;
 pub mod score;
 pub mod temps;

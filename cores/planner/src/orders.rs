@@ -3,9 +3,10 @@
 //! The first of a group's OSDs leads it, so an order says who leads, and moves no data. All clients that know
 //! `pg_upmap_items` know it, too.
 //!
-//! **An order says nothing of where copies are.** An entry of `pg_upmap` hides what CRUSH and the pairs of `pg_upmap_items`
-//! say. So an order goes with the change of the map after which CRUSH and the pairs name other OSDs ([`release`]): the group is then
-//! where it would be if there had never been one. Pairs of a group with an order stay; they mean something again when it goes.
+//! **An order says nothing of where copies are.** An entry of `pg_upmap` hides what CRUSH and the pairs of
+//! `pg_upmap_items` say. So an order goes with the change of the map after which CRUSH and the pairs name other OSDs
+//! ([`release`]): the group is then where it would be if there had never been one. Pairs of a group with an order stay;
+//! they mean something again when it goes.
 //!
 //! An entry by hand that names the same set is an order like any other. One that names another set is not touched.
 

@@ -1,8 +1,8 @@
 //! How even a cluster is, as Ceph's `balancer eval` counts it.
 //!
-//! For each root of the CRUSH map that a rule starts from, and for groups, objects and bytes: an OSD that holds more than its
-//! share adds its share times erf(excess / √2), where the excess is relative to what it should hold. The score is the mean of
-//! the three, and of the roots. 0 is perfect, 1 as bad as can be.
+//! For each root of the CRUSH map that a rule starts from, and for groups, objects and bytes: an OSD that holds more
+//! than its share adds its share times erf(excess / √2), where the excess is relative to what it should hold. The score
+//! is the mean of the three, and of the roots. 0 is perfect, 1 as bad as can be.
 
 use maps::OsdMap;
 use messages::stats::ObjectStatSum;
@@ -51,7 +51,8 @@ pub struct Spread {
 }
 
 impl Eval {
-    /// Evaluates these pools of a map; all if none is given. `home` gives the OSDs of a group, `stats` what is known of it.
+    /// Evaluates these pools of a map; all if none is given. `home` gives the OSDs of a group, `stats` what is known of
+    /// it.
     pub fn of<'a>(
         map: &OsdMap,
         pools: &[PoolId],

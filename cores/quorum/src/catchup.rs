@@ -10,7 +10,8 @@ use bytes::Bytes;
 const PIECE: usize = 256 << 10;
 
 impl Node {
-    /// The owner's applied state, for peers that lack more than the log has: all that was given up to and with entry `index`.
+    /// The owner's applied state, for peers that lack more than the log has: all that was given up to and with entry
+    /// `index`.
     pub fn offer(&mut self, index: Index, data: Bytes) {
         let Some(term) = self.term_at(index) else { return };
         let base = Base { at: Position { term, index }, membership: self.members_at(index) };

@@ -74,8 +74,8 @@ impl Node {
         self.writing.is_some()
     }
 
-    /// The log is to be replaced by a snapshot of the owner's state, which has everything that was given so far. What is to be durable beside
-    /// the state; then [`Node::persisted`].
+    /// The log is to be replaced by a snapshot of the owner's state, which has everything that was given so far. What
+    /// is to be durable beside the state; then [`Node::persisted`].
     ///
     /// # Panics
     /// If something is being written.

@@ -72,8 +72,8 @@ impl Node {
         self.hard.term.saturating_sub(self.led)
     }
 
-    /// A pause of one to two elections' times from now. Chance gets twice as much room after each term that had no leader: where disks are slow,
-    /// votes would be split again and again.
+    /// A pause of one to two elections' times from now. Chance gets twice as much room after each term that had no
+    /// leader: where disks are slow, votes would be split again and again.
     pub(crate) fn lose_patience_later(&mut self) {
         let least = self.config.election;
         let room = least * (1 << self.failed().min(DOUBLED));
@@ -88,7 +88,8 @@ impl Node {
         }
     }
 
-    /// Asks whether it would be elected. A candidate that may still win asks again for votes: a message may be lost, a disk may be slow.
+    /// Asks whether it would be elected. A candidate that may still win asks again for votes: a message may be lost, a
+    /// disk may be slow.
     pub(crate) fn ask_around(&mut self) {
         self.lose_patience_later();
         if self.is_alone() {
@@ -170,7 +171,7 @@ impl Node {
     /// It is elected. Entries of older terms are committed with the blank one that comes first.
     fn reign_over(&mut self) {
         let began = self.log.last().index + 1;
-        self.begin_reign(began);
+        self.become_leader(began);
         self.append(Entry { index: began, term: self.hard.term, kind: Kind::Blank, data: Bytes::new() });
         self.beat();
     }
@@ -178,10 +179,10 @@ impl Node {
     /// The only voter goes on where it stopped. There is nothing to be committed, so no entry is needed.
     pub(crate) fn reign_alone(&mut self) {
         self.set_hard(Hard { term: self.hard.term + 1, vote: Some(self.config.id) });
-        self.begin_reign(self.log.last().index);
+        self.become_leader(self.log.last().index);
     }
 
-    fn begin_reign(&mut self, began: u64) {
+    fn become_leader(&mut self, began: u64) {
         self.leader = Some(self.config.id);
         self.led = self.hard.term;
         let reign = Reign::new(began, self.now, &self.config);
@@ -189,7 +190,8 @@ impl Node {
         self.know_peers();
     }
 
-    /// Takes the leadership away, as a leader of a newer term would. With `lose`, what is not committed is lost. For tests.
+    /// Takes the leadership away, as a leader of a newer term would. With `lose`, what is not committed is lost. For
+    /// tests.
     #[cfg(feature = "sim")]
     pub fn depose(&mut self, now: node::Mono, lose: bool) {
         self.now = self.now.max(now);

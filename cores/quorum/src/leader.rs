@@ -37,7 +37,7 @@ impl Node {
     /// # Errors
     /// If this node does not lead, or hands its leadership over.
     pub fn propose(&mut self, data: Bytes) -> Result<Index, NotLeader> {
-        let leads = self.reign().is_some_and(|r| r.announced && r.heir.is_none());
+        let leads = self.reign().is_some_and(|r| r.announced && r.transferee.is_none());
         if !leads || self.broken().is_some() {
             return Err(NotLeader(self.leader()));
         }
@@ -53,7 +53,7 @@ impl Node {
 
     /// Returns true if [`Node::propose`] takes commands now.
     pub fn takes_proposals(&self) -> bool {
-        self.reign().is_some_and(|r| r.announced && r.heir.is_none()) && self.broken().is_none()
+        self.reign().is_some_and(|r| r.announced && r.transferee.is_none()) && self.broken().is_none()
     }
 
     /// Changes who takes part, by at most one voter.
@@ -82,16 +82,16 @@ impl Node {
         Ok(index)
     }
 
-    /// Hands the leadership to another voter, as soon as that has everything. Nothing is proposed meanwhile; after an election's time it is
-    /// given up.
+    /// Hands the leadership to another voter, as soon as that has everything. Nothing is proposed meanwhile; after an
+    /// election's time it is given up.
     ///
     /// # Errors
     /// If this node does not lead, or that is no other voter.
-    pub fn transfer(&mut self, heir: VoterId) -> Result<(), NotLeader> {
-        let fits = heir != self.config.id && self.membership().voters.contains(&heir);
+    pub fn transfer(&mut self, transferee: VoterId) -> Result<(), NotLeader> {
+        let fits = transferee != self.config.id && self.membership().voters.contains(&transferee);
         let (leader, until) = (self.leader(), self.now.plus(self.config.election));
         match self.reign_mut().filter(|r| r.announced && fits) {
-            Some(reign) => reign.heir = Some((heir, until)),
+            Some(reign) => reign.transferee = Some((transferee, until)),
             None => return Err(NotLeader(leader)),
         }
         self.hand_over();
@@ -100,14 +100,14 @@ impl Node {
 
     fn hand_over(&mut self) {
         let last = self.last().index;
-        let Some((heir, _)) = self.reign().and_then(|r| r.heir) else { return };
-        if self.reign().and_then(|r| r.peers.get(&heir)).is_some_and(|p| p.matched == last) {
-            self.send(heir, Body::TakeOver);
+        let Some((transferee, _)) = self.reign().and_then(|r| r.transferee) else { return };
+        if self.reign().and_then(|r| r.peers.get(&transferee)).is_some_and(|p| p.matched == last) {
+            self.send(transferee, Body::TakeOver);
         }
     }
 
-    /// Asks for a read of everything that is committed by now; [`crate::Ready::reads`] names it when it may be answered. A reign that ends
-    /// forgets it.
+    /// Asks for a read of everything that is committed by now; [`crate::Ready::reads`] names it when it may be
+    /// answered. A reign that ends forgets it.
     ///
     /// # Errors
     /// If this node does not lead.
@@ -157,8 +157,8 @@ impl Node {
     pub(crate) fn tick_leader(&mut self) {
         let (now, config) = (self.now, self.config.clone());
         let Some(reign) = self.reign_mut() else { return };
-        if reign.heir.is_some_and(|(_, until)| until <= now) {
-            reign.heir = None;
+        if reign.transferee.is_some_and(|(_, until)| until <= now) {
+            reign.transferee = None;
         }
         let (checks, beats) = (reign.check_at <= now, reign.beat_at <= now);
         if checks && !self.is_heard_by_majority() {
@@ -186,8 +186,8 @@ impl Node {
         voters.iter().filter(hears).count() >= self.membership().majority()
     }
 
-    /// As leader: the members from which it heard within an election's time, itself among them. A voter counts for so long from the reign's
-    /// beginning on, a learner only when it has answered. As anybody else: nobody.
+    /// As leader: the members from which it heard within an election's time, itself among them. A voter counts for so
+    /// long from the reign's beginning on, a learner only when it has answered. As anybody else: nobody.
     pub fn heard(&self) -> BTreeSet<VoterId> {
         let Some(reign) = self.reign() else { return BTreeSet::new() };
         let lately = |p: &Peer| self.now.since(p.heard) <= self.config.election;
@@ -217,8 +217,8 @@ impl Node {
         self.peer_ids().into_iter().for_each(|id| self.feed(id, true));
     }
 
-    /// Sends a peer the next entries, or the next piece of the state; who waits for nothing hears what is committed; with `beat`, at least a
-    /// sign of life.
+    /// Sends a peer the next entries, or the next piece of the state; who waits for nothing hears what is committed;
+    /// with `beat`, at least a sign of life.
     pub(crate) fn feed(&mut self, id: VoterId, beat: bool) {
         let last = self.last().index;
         #[cfg(not(feature = "sim"))]
@@ -250,8 +250,9 @@ impl Node {
         }
     }
 
-    /// The last entry that a peer may be sent. Who is to vote no more hears of it once that is committed: its copy counts for nothing. If it
-    /// alone had the entry when the leader is lost, it would neither be elected nor elect those who lack it.
+    /// The last entry that a peer may be sent. Who is to vote no more hears of it once that is committed: its copy
+    /// counts for nothing. If it alone had the entry when the leader is lost, it would neither be elected nor elect
+    /// those who lack it.
     fn last_for(&self, id: VoterId) -> Index {
         let mut votes = false;
         for (index, membership) in &self.members {

@@ -40,7 +40,8 @@ impl Log {
         if index == self.before.index { Some(self.before.term) } else { self.get(index).map(|e| e.term) }
     }
 
-    /// Entries from `from` to `to`, both included: at least one if there is one, else not more than so many and so many bytes of data.
+    /// Entries from `from` to `to`, both included: at least one if there is one, else not more than so many and so many
+    /// bytes of data.
     pub(crate) fn slice(&self, from: Index, to: Index, most: usize, most_bytes: usize) -> Vec<Entry> {
         let mut bytes = 0;
         let fits = |entry: &&Entry| {

@@ -31,7 +31,8 @@ pub(crate) struct Memory {
     /// Starts of others.
     pub(crate) lives: BTreeMap<VoterId, u64>,
     pub(crate) unsure: Option<Unsure>,
-    /// Members that spoke as if they had never given a promise that is remembered here, and since when. The next word that keeps it takes it back.
+    /// Members that spoke as if they had never given a promise that is remembered here, and since when. The next word
+    /// that keeps it takes it back.
     pub(crate) forgetful: BTreeMap<VoterId, Mono>,
     /// Checksums of its own states, and of the leader's.
     pub(crate) own: BTreeMap<Index, u32>,

@@ -1,7 +1,8 @@
 //! What voters say to each other, and how it is written.
 //!
-//! A message is an envelope of the cluster, who speaks, who is spoken to, the speaker's term and what is said. Its version is 1, or 2
-//! with a tail, which readers of version 1 skip. Four bytes with the CRC-32C of it (from seed 0xffffffff, without final inversion) follow.
+//! A message is an envelope of the cluster, who speaks, who is spoken to, the speaker's term and what is said. Its
+//! version is 1, or 2 with a tail, which readers of version 1 skip. Four bytes with the CRC-32C of it (from seed
+//! 0xffffffff, without final inversion) follow.
 
 use crate::types::{Base, COUNTS, Entry, Index, Marks, Position, Term, VoterId};
 use bytes::Bytes;

@@ -19,8 +19,8 @@ pub(crate) struct Peer {
     pub(crate) told: Index,
     /// Messages with entries that it was sent since it answered last.
     pub(crate) in_flight: usize,
-    /// True while it is not known where its log agrees: it gets beats alone until it agrees at `next`. Messages that overtake
-    /// each other would otherwise each be answered with all that follows.
+    /// True while it is not known where its log agrees: it gets beats alone until it agrees at `next`. Messages that
+    /// overtake each other would otherwise each be answered with all that follows.
     pub(crate) probing: bool,
     /// Time when it was heard last, or when the leader began to know it.
     pub(crate) heard: Mono,
@@ -64,7 +64,7 @@ pub(crate) struct Reign {
     /// For peers that lack more than the log has.
     pub(crate) offer: Option<Offer>,
     /// Who is to take over, and until when it may.
-    pub(crate) heir: Option<(VoterId, Mono)>,
+    pub(crate) transferee: Option<(VoterId, Mono)>,
     /// Time when peers are to hear something.
     pub(crate) beat_at: Mono,
     /// Time when a majority must have been heard since the last time.
@@ -80,7 +80,7 @@ impl Reign {
             round: 0,
             reads: Vec::new(),
             offer: None,
-            heir: None,
+            transferee: None,
             beat_at: now.plus(config.beat),
             check_at: now.plus(config.election),
         }

@@ -418,13 +418,16 @@ fn who_is_to_vote_no_more_hears_of_it_when_that_is_committed() {
 fn leadership_is_handed_over_without_a_pause() {
     let mut world = World::new(&[1, 2, 3]);
     let leader = world.elect();
-    let heir = leader % 3 + 1;
+    let transferee = leader % 3 + 1;
     world.propose(leader, "a");
-    world.node(leader).transfer(VoterId(heir)).unwrap();
+    world.node(leader).transfer(VoterId(transferee)).unwrap();
     world.settle();
-    assert_eq!(world.leader(), Some(heir));
-    assert!(world.node(heir).transfer(VoterId(heir)).is_err() && world.node(leader).transfer(VoterId(heir)).is_err());
-    world.propose(heir, "b");
+    assert_eq!(world.leader(), Some(transferee));
+    assert!(
+        world.node(transferee).transfer(VoterId(transferee)).is_err()
+            && world.node(leader).transfer(VoterId(transferee)).is_err()
+    );
+    world.propose(transferee, "b");
     assert_eq!(world.commands(leader), ["a", "b"]);
 }
 
@@ -543,8 +546,8 @@ fn a_voter_whose_disk_is_stuck_keeps_few_messages() {
     }
 }
 
-/// Three voters, a perfect network of 5 ms, disks of which each write takes so many milliseconds; once, a write takes 10 s at each of them.
-/// Percent of ten minutes with a leader, and terms.
+/// Three voters, a perfect network of 5 ms, disks of which each write takes so many milliseconds; once, a write takes
+/// 10 s at each of them. Percent of ten minutes with a leader, and terms.
 fn slow_disks(ms: [u64; 3]) -> (u64, u64) {
     const STEP: u64 = 5;
     const END: u64 = 600_000;

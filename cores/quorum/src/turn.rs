@@ -10,8 +10,8 @@ const KEPT_ENTRIES: usize = 1_000;
 const KEPT_BYTES: usize = 2 << 20;
 
 impl Node {
-    /// A member with what its disk knows. One that is the only voter, and was when its log was written, leads at once, and all that is durable
-    /// is committed; nothing needs to be written for that.
+    /// A member with what its disk knows. One that is the only voter, and was when its log was written, leads at once,
+    /// and all that is durable is committed; nothing needs to be written for that.
     ///
     /// # Panics
     /// If `saved` does not pass [`Saved::check`].

@@ -16,12 +16,14 @@ pub struct Config {
     pub election: Duration,
     /// Pause between a leader's beats; a small part of `election`.
     pub beat: Duration,
-    /// Number of this start: random, other than 0; members remember each other's promises and check their own ([`crate::Mark`]). 0: they do not.
+    /// Number of this start: random, other than 0; members remember each other's promises and check their own
+    /// ([`crate::Mark`]). 0: they do not.
     pub life: u64,
 }
 
 impl Config {
-    /// A member with the usual times: a beat each 0.2 s, elections after 1 s to 2 s of silence. It remembers nothing of others.
+    /// A member with the usual times: a beat each 0.2 s, elections after 1 s to 2 s of silence. It remembers nothing of
+    /// others.
     pub fn new(id: VoterId, seed: u64) -> Self {
         Self { id, seed, election: Duration::from_secs(1), beat: Duration::from_millis(200), life: 0 }
     }
@@ -217,7 +219,8 @@ impl Mark {
         *self != old
     }
 
-    /// Returns true if a voter whose mark this is has forgotten what `known` says of it. Where its log ends is told only by a question.
+    /// Returns true if a voter whose mark this is has forgotten what `known` says of it. Where its log ends is told
+    /// only by a question.
     pub(crate) fn has_forgotten(&self, known: &Mark, last: Option<Position>) -> bool {
         let (own, before) = (self.hard, known.hard);
         own.term < before.term

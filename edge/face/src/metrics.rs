@@ -1,8 +1,8 @@
-//! Families of metrics. Names and labels of those that begin with `ceph_` are those of Ceph 16.2 and 18.2, so that boards and rules
-//! that others made work. Ours begin with `nacre_`. `docs/operations/metrics.md` lists both.
+//! Families of metrics. Names and labels of those that begin with `ceph_` are those of Ceph 16.2 and 18.2, so that
+//! boards and rules that others made work. Ours begin with `nacre_`. `docs/operations/metrics.md` lists both.
 //!
-//! *Who tells what*: the cluster's families come from one host, the leader's, as sums over hosts would count them twice otherwise
-//! ([`cluster`]); those of daemons come from the host that runs them ([`daemons`]).
+//! *Who tells what*: the cluster's families come from one host, the leader's, as sums over hosts would count them twice
+//! otherwise ([`cluster`]); those of daemons come from the host that runs them ([`daemons`]).
 
 use crate::text::{Kind, Text};
 use Kind::{Counter, Gauge, Untyped};

@@ -42,7 +42,8 @@ struct Family {
 pub struct Text(BTreeMap<String, Family>);
 
 impl Text {
-    /// Adds a sample. The name is made of letters, digits and `_`: what is something else becomes `_`. What is no number is left out.
+    /// Adds a sample. The name is made of letters, digits and `_`: what is something else becomes `_`. What is no
+    /// number is left out.
     pub fn put(&mut self, name: &str, kind: Kind, help: &'static str, labels: &[(&str, &str)], value: impl Into<f64>) {
         let value = value.into();
         if !value.is_finite() {

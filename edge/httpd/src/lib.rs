@@ -1,11 +1,12 @@
 //! HTTP for what people and tools look at: metrics, pages, gateways for objects.
 //!
-//! It stands on hyper and tokio, with one runtime on one thread of its own ([why](../../../docs/decisions/0034-http-stands-on-hyper.md)).
-//! No other crate of ours knows of them: a site is a value that answers [`Asked`] with [`Reply`], and asks
-//! daemons in the meantime through [`blocking`].
+//! It stands on hyper and tokio, with one runtime on one thread of its own
+//! ([why](../../../docs/decisions/0034-http-stands-on-hyper.md)). No other crate of ours knows of them: a site is a
+//! value that answers [`Asked`] with [`Reply`], and asks daemons in the meantime through [`blocking`].
 //!
-//! *Whoever connects is a stranger.* Everything has a bound ([`Limits`]): connections in all and of one address, bytes of a head and of
-//! a body, the time until a head or a body is whole, the time that a site takes, and the pace at which a client takes what it asked for.
+//! *Whoever connects is a stranger.* Everything has a bound ([`Limits`]): connections in all and of one address, bytes
+//! of a head and of a body, the time until a head or a body is whole, the time that a site takes, and the pace at which
+//! a client takes what it asked for.
 //!
 //! | question | module |
 //! |---|---|

@@ -1,8 +1,8 @@
 //! Clients that do not read what they asked for.
 //!
-//! A connection with something to write is watched from the moment in which the kernel takes no more. From then on the client
-//! must take [`Limits::pace_bytes`] in each [`Limits::pace_time`], or else the connection ends. It is not watched any more once
-//! all was taken. So a slow line is served, and one that takes a byte a second is not.
+//! A connection with something to write is watched from the moment in which the kernel takes no more. From then on the
+//! client must take [`Limits::pace_bytes`] in each [`Limits::pace_time`], or else the connection ends. It is not
+//! watched any more once all was taken. So a slow line is served, and one that takes a byte a second is not.
 
 use crate::Limits;
 use std::future::Future;

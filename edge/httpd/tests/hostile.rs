@@ -1,5 +1,5 @@
-//! A server and clients that mean it ill, or are broken. Each test has a server of its own; times that are waited for have no upper bound
-//! but [`PATIENCE`], which says that it never came.
+//! A server and clients that mean it ill, or are broken. Each test has a server of its own; times that are waited for
+//! have no upper bound but [`PATIENCE`], which says that it never came.
 
 use httpd::{Asked, Limits, Reply, Running, Sent, Server, Site};
 use std::io::{Read, Write};
@@ -95,7 +95,8 @@ fn get(at: SocketAddr, path: &str) -> String {
     ask(at, &format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"))
 }
 
-/// Asks until the answer begins with a status, and fails after [`PATIENCE`]. A pause between two questions; no order depends on it.
+/// Asks until the answer begins with a status, and fails after [`PATIENCE`]. A pause between two questions; no order
+/// depends on it.
 fn until(at: SocketAddr, status: &str) {
     let begin = Instant::now();
     loop {

@@ -1,8 +1,8 @@
 //! A against B: which figures differ beyond the noise, and whether one of them is a regression.
 //!
-//! A side is a folder with results, or `FOLDER:CLUSTER`. Sides from one folder, whose repeats were made in turn, are compared in
-//! pairs, so that what moved both alike counts for nothing; others are compared as they are. Only judged metrics are tested; Holm's
-//! correction keeps the probability of any false call at 5 % for all tests together.
+//! A side is a folder with results, or `FOLDER:CLUSTER`. Sides from one folder, whose repeats were made in turn, are
+//! compared in pairs, so that what moved both alike counts for nothing; others are compared as they are. Only judged
+//! metrics are tested; Holm's correction keeps the probability of any false call at 5 % for all tests together.
 
 use crate::metrics::{self, Better, METRICS, figures};
 use crate::plan::{Point, schema};
@@ -42,7 +42,8 @@ pub struct Comparison {
     pub pairs: bool,
     /// Repeats of each side.
     pub repeats: usize,
-    /// Deviation of the logarithm of the ratio of two measurements of op/s: of one thing twice if A has that, else of the pairs.
+    /// Deviation of the logarithm of the ratio of two measurements of op/s: of one thing twice if A has that, else of
+    /// the pairs.
     pub deviation: Option<f64>,
 }
 

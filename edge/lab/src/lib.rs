@@ -2,7 +2,8 @@
 //!
 //! - [`plan`]: the experiment file; [`import`]: other tools' plans;
 //! - [`run`]: the loop; [`lab`]: its surroundings; [`results`]: what it keeps; [`undo`]: what has to end with it;
-//! - [`cluster`], [`disks`]: what is measured; [`workload`]: what makes the load; [`monitor`]: what the machine does meanwhile;
+//! - [`cluster`], [`disks`]: what is measured; [`workload`]: what makes the load; [`monitor`]: what the machine does
+//!   meanwhile;
 //! - [`stats`]: medians, noise, tests; [`compare`]: A against B;
 //! - [`report`]: pages, tables, files; [`articles`]: what published articles found;
 //! - [`demo`]: a quick experiment; [`process`], [`progress`], [`environment`], [`command`]: the rest.

@@ -24,7 +24,8 @@ pub(crate) fn prepare(lab: &Lab, experiment: &Experiment, cluster: &mut Cluster,
     drop_caches(&bench, &experiment.settings.text("drop_caches"))
 }
 
-/// Makes the measurement; gives the record and what the tools said. `alone` says that nothing else is under load meanwhile.
+/// Makes the measurement; gives the record and what the tools said. `alone` says that nothing else is under load
+/// meanwhile.
 pub(crate) fn observe(
     lab: &Lab,
     experiment: &Experiment,

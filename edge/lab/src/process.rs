@@ -172,10 +172,12 @@ pub fn output(command: Command, limit: Duration, undo: &Undo, interrupt: &Interr
     }
 }
 
-/// Longest part of a line that is repeated in a message, in characters: some tools say all they know in one line of JSON.
+/// Longest part of a line that is repeated in a message, in characters: some tools say all they know in one line of
+/// JSON.
 const LINE: usize = 300;
 
-/// The last lines of what a program said on standard error, or else on standard output, each cut to a length for messages.
+/// The last lines of what a program said on standard error, or else on standard output, each cut to a length for
+/// messages.
 pub fn last_lines(err: &str, out: &str) -> String {
     let text = if err.trim().is_empty() { out } else { err };
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();

@@ -1,7 +1,7 @@
 //! Results on disk: one JSON file for each run, so that an experiment goes on where it was interrupted.
 //!
-//! `OUT/experiment.json` is what was asked, `OUT/environment.json` where it ran, `OUT/runs/ID.json` what came out and `OUT/runs/ID.log`
-//! what the tools said. A file is written beside its place and renamed, so it is whole or not there.
+//! `OUT/experiment.json` is what was asked, `OUT/environment.json` where it ran, `OUT/runs/ID.json` what came out and
+//! `OUT/runs/ID.log` what the tools said. A file is written beside its place and renamed, so it is whole or not there.
 
 use crate::environment::Environment;
 use crate::monitor::Figures;

@@ -1,6 +1,8 @@
-//! Runs an experiment: starts clusters, prepares and measures workloads, keeps what comes out, and goes on where it was interrupted.
+//! Runs an experiment: starts clusters, prepares and measures workloads, keeps what comes out, and goes on where it was
+//! interrupted.
 //!
-//! A run that fails or cannot be done here is recorded with the reason, and the next one follows; only an interruption ends it all.
+//! A run that fails or cannot be done here is recorded with the reason, and the next one follows; only an interruption
+//! ends it all.
 
 use crate::cluster::{self, Cluster};
 use crate::disks;
@@ -116,8 +118,9 @@ struct Session<'a> {
 impl Session<'_> {
     /// All clusters run and are under the same load at the same moment; they are made afresh for each repeat.
     ///
-    /// Two instances of one build differ by some per cent of processor time for as long as they live. Repeats on the same instances would
-    /// share that difference, and a test of their pairs would take it for a difference of the builds.
+    /// Two instances of one build differ by some per cent of processor time for as long as they live. Repeats on the
+    /// same instances would share that difference, and a test of their pairs would take it for a difference of the
+    /// builds.
     fn together(&mut self, batches: &[Batch]) -> Result<()> {
         let mut lost: Vec<Point> = Vec::new();
         let mut repeat = None;
@@ -134,7 +137,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Starts, at once, those of the clusters that do not run. Gives those that cannot be started; their runs that have no record fail.
+    /// Starts, at once, those of the clusters that do not run. Gives those that cannot be started; their runs that have
+    /// no record fail.
     fn start_all(&mut self, wanted: &[&Point], batches: &[Batch]) -> Result<Vec<Point>> {
         self.lab.interrupt.check()?;
         let missing: Vec<&Point> = wanted.iter().filter(|p| !self.clusters.iter().any(|c| c.point == ***p)).copied().collect();

@@ -1,7 +1,9 @@
-//! What was started is owned by a guard that ends it, and written to a journal first, so that a run after `kill -9` can end it.
+//! What was started is owned by a guard that ends it, and written to a journal first, so that a run after `kill -9` can
+//! end it.
 //!
-//! Data: `OUT/undo.jsonl`, one line for each thing begun and one for each thing ended. Order: the line is on disk before the thing is
-//! begun where its name is known before (mounts, folders, settings), right after where it is not (processes, loop devices).
+//! Data: `OUT/undo.jsonl`, one line for each thing begun and one for each thing ended. Order: the line is on disk
+//! before the thing is begun where its name is known before (mounts, folders, settings), right after where it is not
+//! (processes, loop devices).
 
 use anyhow::{Context, Result};
 use nix::sys::signal::{Signal, kill, killpg};
@@ -23,7 +25,8 @@ const REMOVED: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Thing {
-    /// A process that leads a group, with its start in the kernel's ticks, so that another with its number is left alone.
+    /// A process that leads a group, with its start in the kernel's ticks, so that another with its number is left
+    /// alone.
     Process {
         /// Its id.
         pid: i32,

@@ -1,9 +1,9 @@
-//! What a driver costs: a server that answers each request of 4 KiB with 64 bytes, after it wrote all that came in one round
-//! durably in one piece (`write`), or without (`echo`).
+//! What a driver costs: a server that answers each request of 4 KiB with 64 bytes, after it wrote all that came in one
+//! round durably in one piece (`write`), or without (`echo`).
 //!
-//! `measure [uring|epoll] [spin µs] [FOLDER of the file]`: prints for one and for 16 requests in flight the requests per
-//! second, the median latency, and processor time per request: of the server's threads, and of the whole machine beside
-//! the client (which is this process's other thread).
+//! `measure [uring|epoll] [spin µs] [FOLDER of the file]`: prints for one and for 16 requests in flight the requests
+//! per second, the median latency, and processor time per request: of the server's threads, and of the whole machine
+//! beside the client (which is this process's other thread).
 
 use bytes::Bytes;
 use node::{Buf, ConnId, DeviceId, DiskOp, DiskRequest, Input, ListenerId, Mono, Node, Now, Output, Outputs, Token};

@@ -1,5 +1,5 @@
-//! Drives a machine ([`node::Node`]), or several together, on the calling thread: sockets, disks, time, and requests from
-//! other threads.
+//! Drives a machine ([`node::Node`]), or several together, on the calling thread: sockets, disks, time, and requests
+//! from other threads.
 //!
 //! ```no_run
 //! # fn machine() -> Box<dyn node::Node> { unimplemented!() }
@@ -43,7 +43,7 @@ mod uring;
 mod wakes;
 
 pub use device::{Device, DeviceError, DeviceOptions};
-pub use mailbox::{Answer, CallError, Caller, Inbox, PostOffice, mailbox};
+pub use mailbox::{Answer, CallError, Caller, Inbox, Outside, PostOffice, mailbox};
 pub use memory::Memory;
 #[cfg(feature = "mimalloc")]
 pub use memory::give_memory_back;
@@ -111,8 +111,8 @@ pub struct Setup {
     /// How long to look for more work before sleeping, while there is work. It saves a wake-up and burns a processor.
     /// Zero: never. None: some hundred microseconds, for a client that does one thing at a time.
     pub spin: Option<Duration>,
-    /// Most connections. Further ones wait in the kernel's queue, unheard: so this is above what the machine's messengers take, which turn
-    /// away what is too much and say so.
+    /// Most connections. Further ones wait in the kernel's queue, unheard: so this is above what the machine's
+    /// messengers take, which turn away what is too much and say so.
     pub max_connections: usize,
 }
 

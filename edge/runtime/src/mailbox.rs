@@ -5,7 +5,7 @@ use crate::sys::EventFd;
 use node::{CallId, Input, Mail, MailId, MemoryShare, MemoryWish, Token};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -86,14 +86,17 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Leaves what is never refused, and wakes the machine once. What is sent to a machine that has ended is lost.
-    fn leave(&self, posted: impl IntoIterator<Item = Posted>) {
+    /// Leaves what is never refused, and wakes the machine once. What is sent to a machine that has ended is lost: then
+    /// it returns false.
+    fn leave(&self, posted: impl IntoIterator<Item = Posted>) -> bool {
         let mut queue = self.queue();
-        if !queue.closed {
-            queue.waiting.extend(posted);
-            drop(queue);
-            self.wake.raise();
+        if queue.closed {
+            return false;
         }
+        queue.waiting.extend(posted);
+        drop(queue);
+        self.wake.raise();
+        true
     }
 
     fn post(&self, posted: Posted) -> Result<(), CallError> {
@@ -192,22 +195,98 @@ impl Poster {
     }
 }
 
-/// The machines of a process that can send each other mail. Clones are the same office.
+/// Whoever gets mail.
+#[derive(Clone)]
+enum Receives {
+    Machine(Caller),
+    Thread(Sender<(MailId, Mail)>),
+}
+
+/// The machines of a process that can send each other mail, and threads that are no machines. Clones are the same
+/// office.
 #[derive(Clone, Default)]
-pub struct PostOffice(Arc<Mutex<BTreeMap<MailId, Caller>>>);
+pub struct PostOffice(Arc<Mutex<Addresses>>);
+
+#[derive(Default)]
+struct Addresses {
+    all: BTreeMap<MailId, Receives>,
+    /// How many addresses threads were given so far.
+    given: u32,
+}
 
 impl PostOffice {
-    /// Registers a machine: from now on mail to `id` goes to the other end of `caller`.
-    pub fn register(&self, id: MailId, caller: &Caller) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id, caller.clone());
+    fn addresses(&self) -> MutexGuard<'_, Addresses> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Delivers what `from` sent to one machine, in order. The machine is woken once.
-    pub(crate) fn deliver(&self, from: MailId, to: MailId, mail: impl IntoIterator<Item = Mail>) {
-        let receiver = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&to).cloned();
-        if let Some(Caller(shared)) = receiver {
-            shared.leave(mail.into_iter().map(|mail| Posted::Mail { from, mail }));
+    /// Registers a machine: from now on mail to `id` goes to the other end of `caller`.
+    pub fn register(&self, id: MailId, caller: &Caller) {
+        self.addresses().all.insert(id, Receives::Machine(caller.clone()));
+    }
+
+    /// Gives a thread that is no machine an address. They are given from above, as machines are numbered from below,
+    /// and none twice before all were given: so an answer that comes late does not come to another one.
+    pub fn outside(&self) -> Outside {
+        let (sender, received) = channel();
+        let mut addresses = self.addresses();
+        let id = loop {
+            addresses.given = addresses.given.wrapping_add(1);
+            let id = MailId(0u32.wrapping_sub(addresses.given));
+            if !addresses.all.contains_key(&id) {
+                break id;
+            }
+        };
+        addresses.all.insert(id, Receives::Thread(sender));
+        drop(addresses);
+        Outside { id, office: self.clone(), received }
+    }
+
+    /// Delivers what `from` sent to one receiver, in order. A machine is woken once. Returns false if nobody takes it.
+    pub(crate) fn deliver(&self, from: MailId, to: MailId, mail: impl IntoIterator<Item = Mail>) -> bool {
+        let receiver = self.addresses().all.get(&to).cloned();
+        match receiver {
+            None => false,
+            Some(Receives::Machine(Caller(shared))) => shared.leave(mail.into_iter().map(|mail| Posted::Mail { from, mail })),
+            Some(Receives::Thread(sender)) => mail.into_iter().all(|mail| sender.send((from, mail)).is_ok()),
         }
+    }
+}
+
+/// The address of a thread that is no machine, for mail to machines and their answers. What comes after this was
+/// dropped is lost. Who asks more than once from one address names each question, or an answer that came too late is
+/// taken for the next.
+pub struct Outside {
+    id: MailId,
+    office: PostOffice,
+    received: Receiver<(MailId, Mail)>,
+}
+
+impl Outside {
+    /// The address, to which answers go.
+    pub fn id(&self) -> MailId {
+        self.id
+    }
+
+    /// Sends something: machines get it as [`Input::Mail`]. A machine that ends before it has looked loses it.
+    ///
+    /// # Errors
+    /// [`CallError::Stopped`]: nobody has this address.
+    pub fn send(&self, to: MailId, mail: Mail) -> Result<(), CallError> {
+        if self.office.deliver(self.id, to, [mail]) { Ok(()) } else { Err(CallError::Stopped) }
+    }
+
+    /// Waits for what somebody sends here: who, and what.
+    ///
+    /// # Errors
+    /// [`CallError::TimedOut`]
+    pub fn receive(&self, timeout: Duration) -> Result<(MailId, Mail), CallError> {
+        self.received.recv_timeout(timeout).map_err(|_| CallError::TimedOut)
+    }
+}
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        self.office.addresses().all.remove(&self.id);
     }
 }
 

@@ -67,8 +67,8 @@ pub fn keep_memory_private() -> io::Result<()> {
     sys::keep_memory_private()
 }
 
-/// Lets nobody but the user of this process write its files and folders, and connect to its sockets, whatever mask it was started with. Call it
-/// before any other thread exists.
+/// Lets nobody but the user of this process write its files and folders, and connect to its sockets, whatever mask it
+/// was started with. Call it before any other thread exists.
 pub fn keep_files_private() {
     sys::keep_files_private();
 }

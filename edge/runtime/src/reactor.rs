@@ -1,8 +1,8 @@
 //! The reactor: rounds of inputs in, one turn of each machine that has something to do, outputs out.
 //!
-//! A thread drives one machine, or several ([`run_together`]): then they share one driver, so one system call brings the
-//! inputs of all and takes the outputs of all, and mail between them needs none. A machine that ends leaves the others
-//! running: what it sent last goes out, then its sockets are closed and its disks let go.
+//! A thread drives one machine, or several ([`run_together`]): then they share one driver, so one system call brings
+//! the inputs of all and takes the outputs of all, and mail between them needs none. A machine that ends leaves the
+//! others running: what it sent last goes out, then its sockets are closed and its disks let go.
 
 use crate::compute::Computer;
 use crate::driver::{self, Driver, Parts};
@@ -19,7 +19,8 @@ use types::UTime;
 
 /// Time in which a stopped machine may get its last bytes to the kernel.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// Time in which the kernel must give the buffers of a machine back that has ended. A disk that hangs keeps them longer.
+/// Time in which the kernel must give the buffers of a machine back that has ended. A disk that hangs keeps them
+/// longer.
 const LAST_WAIT: Duration = Duration::from_secs(10);
 /// How often it is looked whether the kernel has.
 const LOOK: Duration = Duration::from_millis(5);
@@ -68,8 +69,8 @@ pub fn drive(node: &mut dyn Node, setup: Setup) -> Result<(), RunError> {
     end
 }
 
-/// Runs several machines in the calling thread until all have stopped. `ended` is told of each: its place in `machines`,
-/// and how it ended. Then its sockets are closed and its disks are free.
+/// Runs several machines in the calling thread until all have stopped. `ended` is told of each: its place in
+/// `machines`, and how it ended. Then its sockets are closed and its disks are free.
 ///
 /// The driver and the time to spin are the first one's. Together they may have its most connections so many times.
 ///

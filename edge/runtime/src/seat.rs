@@ -1,8 +1,9 @@
 //! Several machines in one thread: whose a number is.
 //!
-//! Each machine of a thread has a *seat*. A machine knows nothing of it: its connections, listeners, disks and requests have
-//! the numbers that they would have alone. Where the reactor hands them to the driver, the seat goes into the upper bits of
-//! the number; where an input comes back, it is taken out again. So the driver has one name space, and no table.
+//! Each machine of a thread has a *seat*. A machine knows nothing of it: its connections, listeners, disks and requests
+//! have the numbers that they would have alone. Where the reactor hands them to the driver, the seat goes into the
+//! upper bits of the number; where an input comes back, it is taken out again. So the driver has one name space, and no
+//! table.
 
 use node::{ConnId, DeviceId, DiskRequest, Input, ListenerId, Token};
 

@@ -1,7 +1,8 @@
 //! A slow-down of a known size, for trials of the laboratory: does a comparison find it?
 //!
-//! Compiled with the feature `slowdown` only, which no release has. `NACRE_SLOWDOWN` says how many per cent of the processor time that a
-//! reactor has used it wastes beside it. What is owed is carried over, so the share is exact over time however short the rounds are.
+//! Compiled with the feature `slowdown` only, which no release has. `NACRE_SLOWDOWN` says how many per cent of the
+//! processor time that a reactor has used it wastes beside it. What is owed is carried over, so the share is exact over
+//! time however short the rounds are.
 
 use crate::sys;
 use std::time::Duration;

@@ -224,7 +224,8 @@ fn clock(clock: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Nanoseconds on the monotonic clock that goes on while the host is suspended: what others promised runs out meanwhile.
+/// Nanoseconds on the monotonic clock that goes on while the host is suspended: what others promised runs out
+/// meanwhile.
 pub(crate) fn monotonic() -> u64 {
     clock(libc::CLOCK_BOOTTIME)
 }
@@ -361,8 +362,8 @@ pub(crate) fn raise_file_limit() -> io::Result<u64> {
     Ok(limit.rlim_cur)
 }
 
-/// Keeps this process's memory out of core files, and from other processes of the same user (ptrace, `/proc/PID/mem`). Programs that it
-/// starts can be looked into again, but leave no core file either.
+/// Keeps this process's memory out of core files, and from other processes of the same user (ptrace, `/proc/PID/mem`).
+/// Programs that it starts can be looked into again, but leave no core file either.
 pub(crate) fn keep_memory_private() -> io::Result<()> {
     // SAFETY: changes a flag of the process; no memory is passed.
     check(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) })?;

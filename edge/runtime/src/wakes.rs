@@ -1,9 +1,10 @@
 //! Whether a machine is woken for nothing.
 //!
-//! A machine says when it must be woken ([`node::Node::deadline`]). One that leaves a deadline in the past on which it does not act
-//! asks to be woken at once, again and again, for ever: that is a mistake of the machine, and takes a whole processor. The driver counts
-//! such turns, tells the machine for its counters, writes a line now and then, and lets the machine wait a millisecond each time once
-//! there are too many. Work that needs turns without input, as the steps of a scrub in memory, is far below that.
+//! A machine says when it must be woken ([`node::Node::deadline`]). One that leaves a deadline in the past on which it
+//! does not act asks to be woken at once, again and again, for ever: that is a mistake of the machine, and takes a
+//! whole processor. The driver counts such turns, tells the machine for its counters, writes a line now and then, and
+//! lets the machine wait a millisecond each time once there are too many. Work that needs turns without input, as the
+//! steps of a scrub in memory, is far below that.
 
 use node::{Mono, Wakes};
 use std::collections::BTreeMap;
@@ -17,7 +18,8 @@ const HOLD: Duration = Duration::from_millis(1);
 /// Between two lines.
 const SAY_EVERY: Duration = Duration::from_secs(60);
 
-/// A call that takes longer is counted: the other machines of the thread wait for its end, and so do all sockets and disks.
+/// A call that takes longer is counted: the other machines of the thread wait for its end, and so do all sockets and
+/// disks.
 const LONG: Duration = Duration::from_millis(5);
 
 /// Measures the calls of the machines of one thread, by the times that the calls are told anyway: what begins now ends
@@ -78,7 +80,8 @@ impl Watch {
         deadline.max(self.held)
     }
 
-    /// A turn is over for which nothing had come in. `silent`: nothing was put out; `deadline`: the next one. A line, if one is due.
+    /// A turn is over for which nothing had come in. `silent`: nothing was put out; `deadline`: the next one. A line,
+    /// if one is due.
     pub(crate) fn turned_idle(&mut self, now: Mono, silent: bool, deadline: Mono) -> Option<String> {
         self.wakes.idle += 1;
         if !silent || deadline > now {

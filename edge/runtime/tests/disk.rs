@@ -269,8 +269,8 @@ fn tells_sizes_and_errors(choice: Choice) {
     disk.stop().unwrap();
 }
 
-/// `/dev/full` is no file and no device; a file system that is full is made by a limit on the size of files instead: the kernel
-/// refuses to grow a file beyond it. The limit holds for a whole process, so a child runs this alone.
+/// `/dev/full` is no file and no device; a file system that is full is made by a limit on the size of files instead:
+/// the kernel refuses to grow a file beyond it. The limit holds for a whole process, so a child runs this alone.
 fn full_file_systems_are_no_space(choice: Choice) {
     const ALONE: &str = "RUNTIME_TEST_ALONE";
     if std::env::var_os(ALONE).is_none() {

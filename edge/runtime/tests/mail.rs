@@ -4,10 +4,17 @@ mod common;
 
 use common::{Make, Running, Together};
 use node::{CallId, Compute, Input, Mail, MailId, Mono, Node, Now, Output, Outputs, Token};
-use runtime::{Choice, PostOffice, Setup};
+use runtime::{CallError, Choice, PostOffice, Setup};
 use std::thread::ThreadId;
+use std::time::Duration;
 
-both_drivers!(mail_comes_in_order, mail_within_a_thread, work_comes_back_in_order, a_panic_in_work_ends_the_machine);
+both_drivers!(
+    mail_comes_in_order,
+    mail_within_a_thread,
+    threads_send_mail_and_get_answers,
+    work_comes_back_in_order,
+    a_panic_in_work_ends_the_machine
+);
 
 /// Sends on what it gets, less one, until nothing is left; then it answers who called.
 struct Juggler {
@@ -89,6 +96,51 @@ fn mail_within_a_thread(choice: Choice) {
     ends.sort();
     assert_eq!(ends, [(0, None), (1, None), (2, None)]);
     both.join();
+}
+
+/// Answers numbers with their squares, to whoever sent them.
+struct Squares;
+
+impl Node for Squares {
+    fn handle(&mut self, _: Now, input: Input, out: &mut Outputs) {
+        match input {
+            Input::Mail { from, mail } => {
+                let n = *mail.downcast::<u64>().unwrap();
+                out.push(Output::Mail { to: from, mail: Box::new((n, n * n)) });
+            }
+            Input::Stop => out.push(Output::Stopped),
+            other => panic!("{other:?}"),
+        }
+    }
+    fn turn(&mut self, _: Now, _: &mut Outputs) {}
+    fn deadline(&self) -> Mono {
+        Mono::NEVER
+    }
+}
+
+fn threads_send_mail_and_get_answers(choice: Choice) {
+    let office = PostOffice::default();
+    let mut setup = Setup::new();
+    setup.post = Some((MailId(1), office.clone()));
+    let running = Running::start(choice, setup, || Box::new(Squares));
+    office.register(MailId(1), &running.caller);
+    let ask = |n: u64| {
+        let outside = office.outside();
+        for n in n..n + 100 {
+            outside.send(MailId(1), Box::new(n)).unwrap();
+        }
+        for n in n..n + 100 {
+            let (from, mail) = outside.receive(Duration::from_secs(60)).unwrap();
+            assert_eq!((from, *mail.downcast::<(u64, u64)>().unwrap()), (MailId(1), (n, n * n)), "answers keep their order");
+        }
+    };
+    std::thread::scope(|threads| (0..4u64).for_each(|n| drop(threads.spawn(move || ask(n * 1000)))));
+    let outside = office.outside();
+    assert_ne!(outside.id(), office.outside().id());
+    assert_eq!(outside.send(MailId(77), Box::new(())), Err(CallError::Stopped), "nobody is there");
+    assert_eq!(outside.receive(Duration::ZERO).map(drop), Err(CallError::TimedOut));
+    running.stop().unwrap();
+    assert_eq!(outside.send(MailId(1), Box::new(1u64)), Err(CallError::Stopped), "it has ended");
 }
 
 /// Puts out pieces of work, short and long, and answers with the numbers in the order in which results came.

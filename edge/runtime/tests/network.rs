@@ -326,8 +326,8 @@ fn survives_a_panic_with_buffers_in_flight(choice: Choice) {
     assert!(joined.is_err());
 }
 
-/// Descriptors of this process that are sockets to or from `port`, or not sockets at all, cannot be told apart from those of
-/// tests that run beside; so the count is taken in a child process that runs this test alone.
+/// Descriptors of this process that are sockets to or from `port`, or not sockets at all, cannot be told apart from
+/// those of tests that run beside; so the count is taken in a child process that runs this test alone.
 fn leaks_nothing(choice: Choice) {
     const ALONE: &str = "RUNTIME_TEST_ALONE";
     if std::env::var_os(ALONE).is_none() {

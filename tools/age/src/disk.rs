@@ -1,6 +1,6 @@
-//! A disk of any size that keeps only what is not zero, in a sparse file that lives in memory. Clients here write zeros,
-//! so what takes memory is the store's index and the heads of its journal; and that memory is the file's, not this
-//! process's, so the process shows what the store takes.
+//! A disk of any size that keeps only what is not zero, in a sparse file that lives in memory. Clients here write
+//! zeros, so what takes memory is the store's index and the heads of its journal; and that memory is the file's, not
+//! this process's, so the process shows what the store takes.
 
 use bytes::Bytes;
 use nix::fcntl::{FallocateFlags, fallocate};

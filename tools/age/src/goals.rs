@@ -82,7 +82,8 @@ pub struct Tidied {
     pub aged: Reading,
     /// After defragmentation.
     pub tidy: Reading,
-    /// Processor time of defragmentation for a MiB of the image, in µs, and bytes that it wrote for a byte of the image.
+    /// Processor time of defragmentation for a MiB of the image, in µs, and bytes that it wrote for a byte of the
+    /// image.
     pub micros: f64,
     /// See `micros`.
     pub written: f64,

@@ -118,8 +118,8 @@ impl Drop for Cluster {
     }
 }
 
-/// A port that is free now and below the range of ephemeral ports: a client that dials a dead server on an ephemeral port may get
-/// that very port as its own, and keep the server from coming back.
+/// A port that is free now and below the range of ephemeral ports: a client that dials a dead server on an ephemeral
+/// port may get that very port as its own, and keep the server from coming back.
 fn free_port() -> Option<u16> {
     let start = std::process::id() as u16 % 1000;
     (0..1000).map(|i| 10_000 + (start + i * 17) % 20_000).find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())

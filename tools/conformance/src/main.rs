@@ -112,8 +112,8 @@ fn options(args: &Args, osds: u32) -> Options {
     Options { binary: args.nacre.clone(), osds, auth: args.auth.clone(), secure: args.secure, more: Vec::new() }
 }
 
-/// Scripts that tell what a client experiences, where it was recorded with a real cluster, and whether the script's client knows no
-/// authentication.
+/// Scripts that tell what a client experiences, where it was recorded with a real cluster, and whether the script's
+/// client knows no authentication.
 const STORIES: [(&str, &str, bool); 4] = [
     ("librados_story.py", "librados.txt", false),
     ("classes_story.py", "classes.txt", false),
@@ -124,7 +124,7 @@ const STORIES: [(&str, &str, bool); 4] = [
 /// Returns what a client experiences, step by step: the first step that differs from what was recorded with a real
 /// cluster, or from the one that runs now.
 fn story(args: &Args, client: &Client, root: &Path, script: &str, recorded: &str) -> Result<Option<String>> {
-    let script = format!("/usr/bin/python3 {}/{script} \"$CEPH_CONF\" 2>&1", root.display());
+    let script = format!("/usr/bin/python3 {}/stories/{script} \"$CEPH_CONF\" 2>&1", root.display());
     let dir = tempfile::tempdir()?;
     let cluster = Cluster::start(&dir.path().join("cluster"), options(args, 3))?;
     let ours = cluster.shell(client, &script, dir.path())?.out;

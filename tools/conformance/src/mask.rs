@@ -31,14 +31,15 @@ fn patterns() -> &'static [(Regex, &'static str)] {
     ALL.get_or_init(|| MASKS.iter().filter_map(|(from, to)| Some((Regex::new(from).ok()?, *to))).collect())
 }
 
-/// The lines of `text`, masked. Of lines that were overwritten on a terminal (progress), the last stays. With `numbers`, every
-/// number is masked, and blanks are squeezed.
+/// The lines of `text`, masked. Of lines that were overwritten on a terminal (progress), the last stays. With
+/// `numbers`, every number is masked, and blanks are squeezed.
 pub fn lines(text: &str, work: &Path, numbers: bool) -> Vec<String> {
     let text = text.replace(&*work.to_string_lossy(), "DIR");
     text.lines().map(|line| masked(line, numbers)).filter(|line| !CHANCE.iter().any(|noise| line.contains(noise))).collect()
 }
 
-/// As [`lines`], for error output, which several threads write: lines of the client's log, wherever they cut into others, come first, sorted.
+/// As [`lines`], for error output, which several threads write: lines of the client's log, wherever they cut into
+/// others, come first, sorted.
 pub fn error_lines(text: &str, work: &Path, numbers: bool) -> Vec<String> {
     static LOG: OnceLock<Option<Regex>> = OnceLock::new();
     let log = LOG.get_or_init(|| Regex::new(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+\S* [0-9a-f]{8,16} +-?\d+ [^\n]*\n?").ok());

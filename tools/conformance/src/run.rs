@@ -26,7 +26,8 @@ pub enum Oracle<'a> {
     Recorded(&'a BTreeMap<String, Recording>),
     /// A real cluster that runs now, by its `ceph.conf`; the recordings only give the commands.
     Live(&'a BTreeMap<String, Recording>, &'a Path),
-    /// What clients of another release showed on a real cluster (digests, by recording's name); the recordings only give the commands.
+    /// What clients of another release showed on a real cluster (digests, by recording's name); the recordings only
+    /// give the commands.
     Answers(&'a BTreeMap<String, Recording>, &'a HashMap<String, Vec<Shown>>),
 }
 
@@ -66,7 +67,8 @@ pub fn run(cases: &[Case], client: &Client, conf: &Path, work: &Path, oracle: &O
     Ok(verdicts)
 }
 
-/// Runs `cases` against a real cluster and gives what is kept of them: in the format of sheets, digests by recordings' names.
+/// Runs `cases` against a real cluster and gives what is kept of them: in the format of sheets, digests by recordings'
+/// names.
 pub fn record(
     cases: &[Case],
     client: &Client,

@@ -5,15 +5,17 @@
 //! - `$` output, error output and exit code, after what differs from run to run is masked;
 //! - `~` the same with every number masked too, and blanks squeezed;
 //! - `%` the exit code only;
-//! - `&` as `$`, and each line that it prints, `STEP: RESULT`, is a row of the table: a script that tells what it experiences;
+//! - `&` as `$`, and each line that it prints, `STEP: RESULT`, is a row of the table: a script that tells what it
+//!   experiences;
 //! - `!` must succeed on both, and is not listed: prepares something.
 //!
-//! ` # text` says why a step is compared less strictly. A line of its own `differs: REASON` before a step says that ours is meant to
-//! differ: then it must (a difference that is gone must be taken off the list), and the table shows the reason. `differs RELEASE: REASON`
-//! holds for clients of that release only. `without RELEASE: REASON` leaves a step out with them.
+//! ` # text` says why a step is compared less strictly. A line of its own `differs: REASON` before a step says that
+//! ours is meant to differ: then it must (a difference that is gone must be taken off the list), and the table shows
+//! the reason. `differs RELEASE: REASON` holds for clients of that release only. `without RELEASE: REASON` leaves a
+//! step out with them.
 //!
-//! `NAME.expected` is written by `--record`, from a real cluster: for each step `$ COMMAND`, its output as `| ` lines, its error output as
-//! `2 ` lines, and `= CODE`.
+//! `NAME.expected` is written by `--record`, from a real cluster: for each step `$ COMMAND`, its output as `| ` lines,
+//! its error output as `2 ` lines, and `= CODE`.
 
 use crate::cluster::{Client, Outcome};
 use crate::mask;
@@ -209,7 +211,8 @@ pub fn compare(steps: &[Step], ours: &[Shown], expected: &HashMap<String, Vec<Sh
     rows
 }
 
-/// One row for each line that was told. A line that ours lacks is missing in its place, so that what follows is still compared.
+/// One row for each line that was told. A line that ours lacks is missing in its place, so that what follows is still
+/// compared.
 fn story(step: &Step, ours: &Shown, theirs: &Shown) -> Vec<Row> {
     let split =
         |line: &str| line.split_once(": ").map_or((line.to_owned(), String::new()), |(a, b)| (a.to_owned(), b.to_owned()));

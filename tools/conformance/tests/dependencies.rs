@@ -1,4 +1,5 @@
-//! What we depend on is held to `deny.toml`, without a network: licences, crates that are there twice, sources, crates that nobody uses.
+//! What we depend on is held to `deny.toml`, without a network: licences, crates that are there twice, sources, crates
+//! that nobody uses.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,6 +1,7 @@
-//! Enemies of everything that sees bytes from outside: a *target* takes any bytes and must end with a value or an error, without a
-//! panic, in bounded time and memory. The same targets are driven by a deterministic mutator (`make fuzz`, in CI) and by libFuzzer
-//! (`make fuzz-long`). Inputs that once did harm are kept in `regressions/` and replayed by the tests.
+//! Enemies of everything that sees bytes from outside: a *target* takes any bytes and must end with a value or an
+//! error, without a panic, in bounded time and memory. The same targets are driven by a deterministic mutator (`make
+//! fuzz`, in CI) and by libFuzzer (`make fuzz-long`). Inputs that once did harm are kept in `regressions/` and replayed
+//! by the tests.
 
 #![forbid(unsafe_code)]
 

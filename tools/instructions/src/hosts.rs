@@ -1,5 +1,5 @@
-//! A few machines joined by queues, with disks in memory. Nothing here is random or late: the same program does the same
-//! things in the same order, instruction for instruction.
+//! A few machines joined by queues, with disks in memory. Nothing here is random or late: the same program does the
+//! same things in the same order, instruction for instruction.
 
 use bytes::Bytes;
 use node::{Buf, ConnId, DiskDone, DiskError, DiskOp, DiskOutput, DiskRequest, DiskStat, Input, Level, ListenerId};

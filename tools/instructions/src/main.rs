@@ -1,12 +1,12 @@
 //! Counts the instructions that an OSD spends on one operation, from received bytes to sent bytes.
 //!
 //! The machine where this project is tested has no hardware counters, and its clock is blurred by neighbours. So the
-//! OSD's core runs under callgrind in a fixed way: same inputs, same order, disk and network in memory. What is counted is
-//! all that [`osd::Osd`] does in its rounds (frames and their checksums, sessions, groups, store, memory allocation); what the
-//! driver and the kernel do around it is not.
+//! OSD's core runs under callgrind in a fixed way: same inputs, same order, disk and network in memory. What is counted
+//! is all that [`osd::Osd`] does in its rounds (frames and their checksums, sessions, groups, store, memory
+//! allocation); what the driver and the kernel do around it is not.
 //!
-//! A number changes with the code, with the compiler, and a little with the C library (its copying functions). Valgrind shows
-//! programs a processor with AVX2, so checksums take the path for that one here.
+//! A number changes with the code, with the compiler, and a little with the C library (its copying functions). Valgrind
+//! shows programs a processor with AVX2, so checksums take the path for that one here.
 #![forbid(unsafe_code)]
 
 mod callgrind;

@@ -95,7 +95,8 @@ fn order(hosts: &mut Hosts, orders: &Rc<RefCell<Orders>>, kind: Kind, depth: usi
     run_until_done(hosts, orders);
 }
 
-/// What is counted before this is left is none of the phase's: callgrind writes its counters down then, and begins anew.
+/// What is counted before this is left is none of the phase's: callgrind writes its counters down then, and begins
+/// anew.
 #[inline(never)]
 fn warm_up(hosts: &mut Hosts, orders: &Rc<RefCell<Orders>>, phase: &Phase) {
     order(hosts, orders, phase.kind, phase.depth, WARM_UP);

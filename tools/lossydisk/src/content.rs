@@ -1,9 +1,9 @@
 //! The bytes of one file: those that are safe, in a file of the host, and above them, in memory, those that are not.
 //!
-//! Safe is what a completed flush covers (all that was complete when the flush was *asked for*), and what was written durably
-//! itself. A durable write covers nothing else, except the changes of the file's size and holes before it, if it needs
-//! them to be found again. At a power cut each sector of 512 bytes is one of the versions that were written to it since it
-//! was last safe, or the safe one.
+//! Safe is what a completed flush covers (all that was complete when the flush was *asked for*), and what was written
+//! durably itself. A durable write covers nothing else, except the changes of the file's size and holes before it, if
+//! it needs them to be found again. At a power cut each sector of 512 bytes is one of the versions that were written to
+//! it since it was last safe, or the safe one.
 
 use crate::fate::{Fate, SECTORS, Unsafe};
 use std::collections::{BTreeMap, BTreeSet};

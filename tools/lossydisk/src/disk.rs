@@ -1,9 +1,9 @@
 //! The disk as a whole: files in folders, writes and flushes on their way, and its power.
 //!
-//! Requests have a beginning and an end, with time between. A write is seen by readers, and counts as complete, at its end; a
-//! flush covers what was complete at its *beginning*. Completions are numbered. A power cut swallows what is on its way: a
-//! write may then be on the medium or not, or torn; a flush has not happened. From then on everything is refused until the
-//! power is back.
+//! Requests have a beginning and an end, with time between. A write is seen by readers, and counts as complete, at its
+//! end; a flush covers what was complete at its *beginning*. Completions are numbered. A power cut swallows what is on
+//! its way: a write may then be on the medium or not, or torn; a flush has not happened. From then on everything is
+//! refused until the power is back.
 
 use crate::content::Content;
 use crate::fate::{Cut, Fate, Unsafe};
@@ -32,7 +32,8 @@ pub struct Counters {
     pub cuts: u64,
 }
 
-/// What the disk answers without having made anything safe. Not in the fault model: it is there to prove that a test sees it.
+/// What the disk answers without having made anything safe. Not in the fault model: it is there to prove that a test
+/// sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lies {
     /// Flushes of files. Those of folders are honest, so that the files can be found at all.
@@ -245,7 +246,8 @@ impl Disk {
         self.metadata_change(node, |file, seq, write| file.set_len(seq, write, len))
     }
 
-    /// fallocate(2), as far as it is known here: reserving space (`mode` 0 or keeping the size) and making holes and zeros.
+    /// fallocate(2), as far as it is known here: reserving space (`mode` 0 or keeping the size) and making holes and
+    /// zeros.
     pub(crate) fn allocate(&mut self, node: u64, mode: i32, offset: u64, len: u64) -> Outcome<()> {
         const HOLE: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         const ZEROS: i32 = libc::FALLOC_FL_ZERO_RANGE;
@@ -327,7 +329,8 @@ impl Disk {
             && self.tree.nodes.values().all(|n| !matches!(&n.kind, Kind::File(content) if !content.is_safe()))
     }
 
-    /// Gives the safe bytes of the files their names in the folder `to` of the backing folder, for whoever wants to look.
+    /// Gives the safe bytes of the files their names in the folder `to` of the backing folder, for whoever wants to
+    /// look.
     ///
     /// # Errors
     /// The host refuses.

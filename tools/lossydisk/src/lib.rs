@@ -1,8 +1,9 @@
 //! A disk that forgets: a file system that keeps what was not flushed in memory, and loses it when the power is cut.
 //!
-//! kill -9 keeps the page cache, so it proves nothing about flushes. A program whose files lie here, and that gets SIGKILL together
-//! with [`Disk::lose`], finds what a real power cut may leave: of the writes that no flush and no durable write covered any
-//! part, torn at sectors of 512 bytes, in any order; files of another length; names that their folder was never told to keep.
+//! kill -9 keeps the page cache, so it proves nothing about flushes. A program whose files lie here, and that gets
+//! SIGKILL together with [`Disk::lose`], finds what a real power cut may leave: of the writes that no flush and no
+//! durable write covered any part, torn at sectors of 512 bytes, in any order; files of another length; names that
+//! their folder was never told to keep.
 //!
 //! - [`content`](self): the bytes of a file, with all versions that a sector may have;
 //! - `tree`: names in folders;

@@ -1,6 +1,7 @@
 //! `lossydisk BACKING MOUNTPOINT`: mounts a disk that forgets, and does what it is told on its standard input.
 //!
-//! One command a line, one answer a line, `ok ...` or `error ...`. The end of the input unmounts, so a mount does not outlive the test.
+//! One command a line, one answer a line, `ok ...` or `error ...`. The end of the input unmounts, so a mount does not
+//! outlive the test.
 
 #![forbid(unsafe_code)]
 
@@ -13,9 +14,10 @@ use std::time::Duration;
 
 /// A file system that loses what was not flushed when it is told to lose its power.
 ///
-/// Commands on standard input: `lose SEED` cuts the power, `back` brings it back, `stats` tells what was done, `keep NAME`
-/// makes the safe files readable as BACKING/NAME, `quit` (or the end of the input) unmounts. `lie flushes` and `lie durable` make the disk answer
-/// flushes of files, or durable writes, without making anything safe, to prove that a test sees it; `lie never` ends that.
+/// Commands on standard input: `lose SEED` cuts the power, `back` brings it back, `stats` tells what was done, `keep
+/// NAME` makes the safe files readable as BACKING/NAME, `quit` (or the end of the input) unmounts. `lie flushes` and
+/// `lie durable` make the disk answer flushes of files, or durable writes, without making anything safe, to prove that
+/// a test sees it; `lie never` ends that.
 #[derive(Parser)]
 struct Args {
     /// An empty folder for the bytes that are safe.

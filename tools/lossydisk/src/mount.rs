@@ -1,8 +1,9 @@
 //! The disk as a file system of the kernel.
 //!
-//! All files are opened for direct IO, so that every read and write of a program comes here as it was made, with the flags that it
-//! was made with: O_DSYNC and O_SYNC of the file, and RWF_DSYNC of a single write (by pwritev2 or io_uring) all arrive as
-//! O_DSYNC of the request. The kernel remembers neither names nor lengths. Locks it keeps itself.
+//! All files are opened for direct IO, so that every read and write of a program comes here as it was made, with the
+//! flags that it was made with: O_DSYNC and O_SYNC of the file, and RWF_DSYNC of a single write (by pwritev2 or
+//! io_uring) all arrive as O_DSYNC of the request. The kernel remembers neither names nor lengths. Locks it keeps
+//! itself.
 
 use crate::delay::Delay;
 use crate::disk::{Disk, Outcome};
@@ -41,8 +42,9 @@ impl Mounted {
 
     /// Unmounts, also if somebody has files open: those get errors when this process ends.
     ///
-    /// The thread that answers the kernel is not waited for. A mount namespace that was made meanwhile (`ip netns exec` makes
-    /// one) has a copy of the mount, and the kernel goes on asking for as long as that lives or until this process ends.
+    /// The thread that answers the kernel is not waited for. A mount namespace that was made meanwhile (`ip netns exec`
+    /// makes one) has a copy of the mount, and the kernel goes on asking for as long as that lives or until this
+    /// process ends.
     ///
     /// # Errors
     /// The system refuses.

@@ -1,8 +1,8 @@
 //! The names: folders, files and sockets.
 //!
-//! A name is safe when its *folder* was flushed after the name was made. A flush of the file is not enough: some file systems
-//! keep the name then, too, but nobody promises it. At a power cut a folder has the changes of its names up to some
-//! moment. Modes and owners are safe at once: nothing here depends on them.
+//! A name is safe when its *folder* was flushed after the name was made. A flush of the file is not enough: some file
+//! systems keep the name then, too, but nobody promises it. At a power cut a folder has the changes of its names up to
+//! some moment. Modes and owners are safe at once: nothing here depends on them.
 
 use crate::content::Content;
 use crate::fate::Fate;
@@ -130,7 +130,8 @@ impl Tree {
         number
     }
 
-    /// The power is cut: folders lose names, and what has no name any more is gone. Gives the numbers of files that are gone.
+    /// The power is cut: folders lose names, and what has no name any more is gone. Gives the numbers of files that are
+    /// gone.
     pub(crate) fn lose(&mut self, fate: &mut Fate) -> Vec<u64> {
         for node in self.nodes.values_mut() {
             if let Kind::Folder(folder) = &mut node.kind {

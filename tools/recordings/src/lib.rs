@@ -1,5 +1,5 @@
-//! Conversations of stock clients with a real cluster, as they were recorded: TCP segments, streams, msgr2.1 frames in crc
-//! mode, messages in the order of time; and the archives of test data in general. For tests only.
+//! Conversations of stock clients with a real cluster, as they were recorded: TCP segments, streams, msgr2.1 frames in
+//! crc mode, messages in the order of time; and the archives of test data in general. For tests only.
 
 use bytes::Bytes;
 use denc::{Reader, Result};

@@ -1,15 +1,16 @@
 //! OSDs that hold nothing and say what the product's OSDs would say to a monitor.
 //!
 //! *Data.* [`Crowd`] is shared by all: the maps, each decoded once, with the groups that each OSD leads and since when
-//! ([`View`]); who holds a complete copy of which group; who is dead and who misses them. A [`StandIn`] has its own link to the
-//! monitors, the epoch that it has come to, and what it last said of the groups that it leads.
+//! ([`View`]); who holds a complete copy of which group; who is dead and who misses them. A [`StandIn`] has its own
+//! link to the monitors, the epoch that it has come to, and what it last said of the groups that it leads.
 //!
-//! *A group's way.* A new interval begins with `peering`. It goes on when the primary's `up_thru` has reached the interval, else
-//! the primary asks for that. If members do not hold a copy and others do, the primary wishes for those others (`pg_temp`), and
-//! ends the wish when the members are filled, after [`FILL`]. A member of a new pool holds a copy at once.
+//! *A group's way.* A new interval begins with `peering`. It goes on when the primary's `up_thru` has reached the
+//! interval, else the primary asks for that. If members do not hold a copy and others do, the primary wishes for those
+//! others (`pg_temp`), and ends the wish when the members are filled, after [`FILL`]. A member of a new pool holds a
+//! copy at once.
 //!
-//! *Time.* Groups that changed are reported once a second, everything else every five seconds; who is silent for the grace
-//! is reported every second, as `cores/osd` does it (`report.rs`, `accuse.rs`).
+//! *Time.* Groups that changed are reported once a second, everything else every five seconds; who is silent for the
+//! grace is reported every second, as `cores/osd` does it (`report.rs`, `failure_detector.rs`).
 
 use denc::Decode;
 use maps::{Incremental, OsdMap};

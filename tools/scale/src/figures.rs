@@ -102,7 +102,8 @@ pub fn made(size: Size) -> Result<(Cluster, Vec<Row>), String> {
     Ok((cluster, watch.rows))
 }
 
-/// A host is lost: its OSDs are marked down, the groups serve again without them; then they are marked out, and the groups move.
+/// A host is lost: its OSDs are marked down, the groups serve again without them; then they are marked out, and the
+/// groups move.
 ///
 /// # Errors
 /// Something that should follow did not.
@@ -127,8 +128,8 @@ pub fn host_lost(cluster: &mut Cluster) -> Result<Vec<Row>, String> {
     Ok(watch.rows)
 }
 
-/// One of the product's OSDs, and all that share groups with it, among stand-ins: what it takes when nothing happens, when a host is lost
-/// that shares groups with it, and when it starts again.
+/// One of the product's OSDs, and all that share groups with it, among stand-ins: what it takes when nothing happens,
+/// when a host is lost that shares groups with it, and when it starts again.
 ///
 /// # Errors
 /// Something that should follow did not.
@@ -224,7 +225,8 @@ pub fn commands(cluster: &mut Cluster) -> Result<String, String> {
     Ok(text)
 }
 
-/// So many changes of the map, as commands that come together by `depth`; what the monitor takes of them; then it starts again.
+/// So many changes of the map, as commands that come together by `depth`; what the monitor takes of them; then it
+/// starts again.
 ///
 /// # Errors
 /// One is refused.

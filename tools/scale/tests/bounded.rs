@@ -1,5 +1,6 @@
-//! A lost host in a cluster that is small enough for each run of all tests. What is counted in messages and maps is the same in every
-//! run; the bound of processor time is far above what a debug build takes on a busy machine, and below what a loop over all OSDs for each message would take.
+//! A lost host in a cluster that is small enough for each run of all tests. What is counted in messages and maps is the
+//! same in every run; the bound of processor time is far above what a debug build takes on a busy machine, and below
+//! what a loop over all OSDs for each message would take.
 
 use scale::cluster::Size;
 use scale::figures::{Row, host_lost, made};

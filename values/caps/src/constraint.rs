@@ -50,8 +50,9 @@ impl Constraint {
     }
 }
 
-/// Says whether capabilities are a list of `profile rbd...`, each perhaps limited to a pool, a namespace, a network. The words are read
-/// as the parsers of capabilities read them, so that what looks like one clause here is not two there.
+/// Says whether capabilities are a list of `profile rbd...`, each perhaps limited to a pool, a namespace, a network.
+/// The words are read as the parsers of capabilities read them, so that what looks like one clause here is not two
+/// there.
 fn only_rbd_profiles(text: &str) -> bool {
     fn clause(s: &mut Scan<'_>) -> Option<()> {
         s.maybe_blanks();
@@ -78,8 +79,8 @@ fn only_rbd_profiles(text: &str) -> bool {
     list(&mut Scan::new(text)).is_some()
 }
 
-/// Says whether a text is `IP:0/NONCE`, perhaps with the protocol before it. Clients have port 0; a nonce of 0 stands for all clients of a
-/// host, and an address of zeros for all hosts.
+/// Says whether a text is `IP:0/NONCE`, perhaps with the protocol before it. Clients have port 0; a nonce of 0 stands
+/// for all clients of a host, and an address of zeros for all hosts.
 fn is_client(text: &str) -> bool {
     let text = ["v1:", "v2:", "any:"].iter().find_map(|kind| text.strip_prefix(kind)).unwrap_or(text);
     let Some((place, nonce)) = text.split_once('/') else { return false };

@@ -57,8 +57,8 @@ fn with(mut grants: Vec<Grant>, more: impl IntoIterator<Item = Grant>) -> Vec<Gr
     grants
 }
 
-/// A client that reads maps and may fence another client that died with a lock in its hand. One client at a time: Ceph's own demand
-/// on the address lets ranges and whole hosts through.
+/// A client that reads maps and may fence another client that died with a lock in its hand. One client at a time:
+/// Ceph's own demand on the address lets ranges and whole hosts through.
 fn blocklisting_client() -> Vec<Grant> {
     with(read(&["mon", "osd", "pg"]), [fence("osd blocklist", "blocklistop"), fence("osd blacklist", "blacklistop")])
 }
@@ -107,8 +107,8 @@ fn daemon(name: &str, entity: &EntityName) -> Vec<Grant> {
     grants
 }
 
-/// Keys that can only make keys of one kind. What Ceph does not look at (rights at services that the profile does not name) must not be
-/// asked for.
+/// Keys that can only make keys of one kind. What Ceph does not look at (rights at services that the profile does not
+/// name) must not be asked for.
 fn bootstrap(name: &str) -> Vec<Grant> {
     let maps = || with(read(&["mon", "osd"]), [Grant::command("mon getmap", [])]);
     // The demands on `entity` and on rights at `mon`, `osd`, `mds`, `mgr`.

@@ -1,8 +1,10 @@
 //! What daemons count: one table of names, kinds, units and texts, and its views.
 //!
 //! - [`osd`] and [`mon`] are the tables. A counter is one row there, and nowhere else.
-//! - [`Section::dump`] lays values out as `perf dump` does, in the order of the table; a value without a row is a mistake.
-//! - [`schema`] is `perf schema`. `counter dump` and `counter schema` are both with labels around (`grammar::labelled`).
+//! - [`Section::dump`] lays values out as `perf dump` does, in the order of the table; a value without a row is a
+//!   mistake.
+//! - [`schema`] is `perf schema`. `counter dump` and `counter schema` are both with labels around
+//!   (`grammar::labelled`).
 //! - [`Counter::family`] says how Prometheus gets it; `edge/face` writes these families.
 //! - [`page`] is docs/counters.md.
 
@@ -67,7 +69,8 @@ pub struct Counter {
     pub help: &'static str,
     /// The short name that `ceph daemonperf` shows; Ceph's, or empty.
     pub nick: &'static str,
-    /// Worth a place in everybody's tables, 0 to 10; that of Ceph, if Ceph has it. Exporters leave out what is below [`USEFUL`].
+    /// Worth a place in everybody's tables, 0 to 10; that of Ceph, if Ceph has it. Exporters leave out what is below
+    /// [`USEFUL`].
     pub priority: u8,
     /// How Prometheus gets it; none: it does not.
     pub family: Option<Family>,

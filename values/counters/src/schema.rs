@@ -3,8 +3,8 @@
 use crate::{Counter, Kind, Section, USEFUL, Unit};
 use serde_json::{Map, Value, json};
 
-/// Ceph's types of counters: `PERFCOUNTER_TIME | PERFCOUNTER_LONGRUNAVG`, `PERFCOUNTER_U64 | PERFCOUNTER_COUNTER`, without the counter: a
-/// level; and with `PERFCOUNTER_HISTOGRAM`: a distribution.
+/// Ceph's types of counters: `PERFCOUNTER_TIME | PERFCOUNTER_LONGRUNAVG`, `PERFCOUNTER_U64 | PERFCOUNTER_COUNTER`,
+/// without the counter: a level; and with `PERFCOUNTER_HISTOGRAM`: a distribution.
 const AVERAGE: u32 = 5;
 const COUNTER: u32 = 10;
 const LEVEL: u32 = 2;

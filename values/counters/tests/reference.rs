@@ -1,4 +1,5 @@
 //! The page of counters is made of the table. `NACRE_WRITE_DOCS=1` writes it.
+#![allow(clippy::disallowed_methods, reason = "the page is a file")]
 
 use counters::{Section, mon, osd};
 use std::collections::BTreeSet;

@@ -1,4 +1,5 @@
-//! Placement in a map of a thousand OSDs. The map is left in `target/tmp/bench-crush.map`, so that `crushtool` can be timed on the same.
+//! Placement in a map of a thousand OSDs. The map is left in `target/tmp/bench-crush.map`, so that `crushtool` can be
+//! timed on the same.
 #![allow(missing_docs)]
 
 use criterion::{Criterion, criterion_group, criterion_main};

@@ -25,8 +25,8 @@ impl Location {
         Ok(Self(place))
     }
 
-    /// The place of a host, as a person gives it: `rack=r1,datacenter=d1`, with commas or spaces in between. Below `root=default` if no
-    /// root is named.
+    /// The place of a host, as a person gives it: `rack=r1,datacenter=d1`, with commas or spaces in between. Below
+    /// `root=default` if no root is named.
     pub fn of_host(text: &str) -> Result<Self> {
         let pairs: Vec<&str> = text.split([',', ' ']).filter(|pair| !pair.is_empty()).collect();
         if pairs.is_empty() {
@@ -129,8 +129,8 @@ impl Map {
         }
     }
 
-    /// Refuses a place where a host cannot be put: types that this map does not have, names that something else has, a bucket that
-    /// exists elsewhere than `place` says.
+    /// Refuses a place where a host cannot be put: types that this map does not have, names that something else has, a
+    /// bucket that exists elsewhere than `place` says.
     pub fn check_host_place(&self, place: &Location) -> Result<()> {
         // No item has this number.
         self.check_place(i32::MIN, place)?;

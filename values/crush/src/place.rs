@@ -53,7 +53,8 @@ enum Fall {
     Lost,
 }
 
-/// Items among which one placement may draw, over all its draws: far more than any sane map needs, few enough to bound a forged one.
+/// Items among which one placement may draw, over all its draws: far more than any sane map needs, few enough to bound
+/// a forged one.
 const FUEL: u32 = 1 << 22;
 
 impl Map {

@@ -1,9 +1,10 @@
 //! The draw of straw2 buckets, where nearly all time of a placement goes.
 //!
-//! Each item draws 16 bits; the logarithm of that, as a shortfall below its maximum, is divided by the item's weight; the
-//! smallest quotient wins, the first among equals. The exact shortfall takes table look-ups and the quotient a 64-bit
-//! division, so both are computed only for items that can still win: a first pass over blocks of items, which the
-//! compiler turns into vector instructions, draws and estimates every quotient in single precision with a known error.
+//! Each item draws 16 bits; the logarithm of that, as a shortfall below its maximum, is divided by the item's weight;
+//! the smallest quotient wins, the first among equals. The exact shortfall takes table look-ups and the quotient a
+//! 64-bit division, so both are computed only for items that can still win: a first pass over blocks of items, which
+//! the compiler turns into vector instructions, draws and estimates every quotient in single precision with a known
+//! error.
 
 use crate::ln::shortfall;
 use kernels::placement_draws;
@@ -22,8 +23,8 @@ const ROUNDING: f32 = 1.0 / (1u64 << 44) as f32;
 /// log2(1 + t) for t in [0, 1], within 1.2e-4: the polynomial that meets it at the Chebyshev points.
 const LOG2: [f32; 5] = [1.145_799_6e-4, 1.436_875, -0.670_882_7, 0.312_269_48, -0.078_440_68];
 
-/// Index of the winner among `ids` with these `weights` (as many), for input `x` and attempt `r`. If no item has weight,
-/// the first wins.
+/// Index of the winner among `ids` with these `weights` (as many), for input `x` and attempt `r`. If no item has
+/// weight, the first wins.
 pub(crate) fn winner(ids: &[i32], weights: &[u32], x: u32, r: u32) -> usize {
     debug_assert_eq!(ids.len(), weights.len());
     let mut best = (u64::MAX, 0);

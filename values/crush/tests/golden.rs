@@ -1,5 +1,5 @@
-//! Mappings that `crushtool` computed once, kept in `tests/data/mappings.bin`, so that placement is checked where Ceph's
-//! tools are not installed. `NACRE_CRUSH_RECORD=1` records them anew.
+//! Mappings that `crushtool` computed once, kept in `tests/data/mappings.bin`, so that placement is checked where
+//! Ceph's tools are not installed. `NACRE_CRUSH_RECORD=1` records them anew.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests keep files and run the stock tools")]
 

@@ -1,4 +1,4 @@
-//! Profiles against a monitor of 16.2.15. `tools/conformance/erasure_codes.py profiles` records them.
+//! Profiles against a monitor of 16.2.15. `tools/conformance/foreign/erasure_codes.py profiles` records them.
 #![allow(missing_docs)]
 
 use ec::{Pairs, Profile, Refusal, merge, print};

@@ -1,4 +1,4 @@
-//! Parities against those of Ceph's own plugins. `tools/conformance/erasure_codes.py vectors` records them with
+//! Parities against those of Ceph's own plugins. `tools/conformance/foreign/erasure_codes.py vectors` records them with
 //! `ceph-erasure-code-tool` of 16.2.15.
 #![allow(missing_docs)]
 

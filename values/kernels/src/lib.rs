@@ -1,6 +1,6 @@
-//! Loops over bytes that want the processor's vector instructions: checksums that the wire, the maps and the store share
-//! (CRC-32C with Ceph's conventions), the draws of placement ([`placement_draws`]), and linear maps over GF(2⁸), of which
-//! erasure codes are made ([`Mix`]). Every variant gives the same bytes; the choice is made at run time.
+//! Loops over bytes that want the processor's vector instructions: checksums that the wire, the maps and the store
+//! share (CRC-32C with Ceph's conventions), the draws of placement ([`placement_draws`]), and linear maps over GF(2⁸),
+//! of which erasure codes are made ([`Mix`]). Every variant gives the same bytes; the choice is made at run time.
 //!
 //! Ceph's `crc32c(seed, data)` is the bare shift register: it starts from `seed` and is not inverted at the end. The
 //! standard CRC-32C starts from all ones and inverts, so the two differ by one inversion when the seed is all ones.

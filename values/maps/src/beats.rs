@@ -4,12 +4,13 @@ use crate::OsdMap;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{OsdId, PgId};
 
-/// Most OSDs that are sent heartbeats, unless more share groups with the one that asks: without their answers nothing could be read.
+/// Most OSDs that are sent heartbeats, unless more share groups with the one that asks: without their answers nothing
+/// could be read.
 pub const MOST_PARTNERS: usize = 64;
 
 impl OsdMap {
-    /// Adds to those who share groups with `whoami` so many others that they are `least`, those first whose numbers follow its own. Only
-    /// OSDs that are up.
+    /// Adds to those who share groups with `whoami` so many others that they are `least`, those first whose numbers
+    /// follow its own. Only OSDs that are up.
     pub fn beat_partners(&self, whoami: OsdId, mut sharing: BTreeSet<OsdId>, least: usize) -> BTreeSet<OsdId> {
         sharing.retain(|osd| *osd != whoami && self.is_up(*osd));
         let ring = (whoami + 1..self.max_osd).chain(0..whoami.min(self.max_osd));

@@ -1,8 +1,8 @@
 //! What stays of the remembered placements when a map takes a step.
 //!
-//! A map with 32,768 groups takes some 50 ms to place all of them, and each step of the map asks for all. So a step carries over
-//! what it leaves as it is ([`after`]): CRUSH's own answers as long as the CRUSH map and the weights hold, and who serves
-//! a group as long as the step names neither the group nor an OSD that CRUSH or an exception has for it.
+//! A map with 32,768 groups takes some 50 ms to place all of them, and each step of the map asks for all. So a step
+//! carries over what it leaves as it is ([`after`]): CRUSH's own answers as long as the CRUSH map and the weights hold,
+//! and who serves a group as long as the step names neither the group nor an OSD that CRUSH or an exception has for it.
 
 use crate::osdmap::slot;
 use crate::placements::{Known, Slots, empty_slots};

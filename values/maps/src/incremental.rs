@@ -32,7 +32,8 @@ denc::plain!(NewStretchMode {
     stretch_mode_enabled,
 });
 
-/// What changes from epoch `epoch - 1` to `epoch`. Wrapper v8/c7, client part v8/c1, OSD part v9/c1, or v11 with ranges on the blocklist.
+/// What changes from epoch `epoch - 1` to `epoch`. Wrapper v8/c7, client part v8/c1, OSD part v9/c1, or v11 with ranges
+/// on the blocklist.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Incremental {
     /// Which cluster.

@@ -357,12 +357,14 @@ fn memory_order(addr: &EntityAddr) -> Vec<u8> {
     bytes
 }
 
-/// Writes a level behind all that Ceph's layout has. Ceph's clients leave unread what the envelope has behind what they know.
+/// Writes a level behind all that Ceph's layout has. Ceph's clients leave unread what the envelope has behind what they
+/// know.
 pub(crate) fn encode_level(level: Level, out: &mut Vec<u8>) {
     denc::envelope(out, 1, 1, |out| level.0.encode(out));
 }
 
-/// Reads a level, if there is one behind an OSD part of that version. What newer ones of Ceph have there is another thing.
+/// Reads a level, if there is one behind an OSD part of that version. What newer ones of Ceph have there is another
+/// thing.
 pub(crate) fn decode_level(version: u8, b: &mut Reader<'_>) -> Result<Option<Level>> {
     if b.remaining() == 0 || version > 11 {
         return Ok(None);
@@ -438,8 +440,8 @@ impl OsdMap {
         }
     }
 
-    /// Returns the oldest version that has a place for all that is set: version 9 knows neither stretch mode nor ranges on the
-    /// blocklist, version 10 no ranges.
+    /// Returns the oldest version that has a place for all that is set: version 9 knows neither stretch mode nor ranges
+    /// on the blocklist, version 10 no ranges.
     fn osd_part_version(&self) -> u8 {
         match (self.range_blocklist.is_empty(), self.stretch_mode) {
             (false, _) => 11,

@@ -99,7 +99,8 @@ impl OsdMap {
         osds
     }
 
-    /// Returns whether an OSD declines to lead a group, by its primary affinity. It leads it all the same if all others do, too.
+    /// Returns whether an OSD declines to lead a group, by its primary affinity. It leads it all the same if all others
+    /// do, too.
     pub fn declines_to_lead(&self, pg: PgId, osd: OsdId) -> bool {
         let seed = self.pools.get(&pg.pool).map(|pool| pool.placement_seed(pg.pool, pg.seed));
         seed.is_some_and(|pps| self.declines(pps, osd))

@@ -274,8 +274,8 @@ impl Decode for OldListPage {
 /// Input of PGLS_FILTER and PGNLS_FILTER: what to compare, then the cursor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListFilter {
-    /// `plain`, or a class, a point and the name of its filter. Ceph's classes bring others than the one that there is; what they
-    /// would have in place of attribute and value is not known here.
+    /// `plain`, or a class, a point and the name of its filter. Ceph's classes bring others than the one that there is;
+    /// what they would have in place of attribute and value is not known here.
     pub kind: Bytes,
     /// Attribute, with the `_` that user attributes are stored under.
     pub xattr: Bytes,

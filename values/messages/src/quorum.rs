@@ -113,7 +113,8 @@ message!(ToLeader = 0x4e21 v 1 / 1 { sender, head } data data);
 pub struct FromLeader {
     /// The session's number at the receiver.
     pub session: u64,
-    /// The receiver passes it on when it has applied this entry of the log, so that what the session reads next is not older.
+    /// The receiver passes it on when it has applied this entry of the log, so that what the session reads next is not
+    /// older.
     pub index: u64,
     /// What to pass on.
     pub head: Carried,
@@ -122,7 +123,8 @@ pub struct FromLeader {
 }
 message!(FromLeader = 0x4e22 v 1 / 1 { session, index, head } data data);
 
-/// A session whose requests were carried is over: told to the leader; told by the leader, it is to be ended (mon ↔ mon).
+/// A session whose requests were carried is over: told to the leader; told by the leader, it is to be ended (mon ↔
+/// mon).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionOver {
     /// Its number at the monitor that has it.

@@ -182,8 +182,8 @@ pub struct InconsistentObject {
 }
 denc::versioned!(InconsistentObject, 2, 2 { errors, object, version, shards, union });
 
-/// An object whose head and clones contradict each other (`inconsistent_snapset_t`, v2/c1). The list of snapshots itself
-/// (`ss_bl`) is left empty.
+/// An object whose head and clones contradict each other (`inconsistent_snapset_t`, v2/c1). The list of snapshots
+/// itself (`ss_bl`) is left empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InconsistentSnapset {
     /// Bits of [`snapset`].
@@ -213,8 +213,8 @@ pub mod info_flag {
     pub const OMAP_DIGEST: u32 = 1 << 5;
 }
 
-/// An object's record as Ceph has it (`object_info_t`, v17/c8), for `rados` to show. It is written only: ours on disk is
-/// another one, and watchers are left out.
+/// An object's record as Ceph has it (`object_info_t`, v17/c8), for `rados` to show. It is written only: ours on disk
+/// is another one, and watchers are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Info {
     /// Which object.

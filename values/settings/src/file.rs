@@ -1,18 +1,23 @@
 //! Files of options as Ceph reads them: `ceph.conf`, what `config assimilate-conf` takes, and keyrings.
 //!
-//! One reader for all of them, with the rules of release 16.2 (its `ConfUtils`), which are stricter than files that people write by hand look:
+//! One reader for all of them, with the rules of release 16.2 (its `ConfUtils`), which are stricter than files that
+//! people write by hand look:
 //!
-//! - A value may stand in double or in single quotes. The quotes are not part of it, and nothing but a comment may follow them.
-//! - `#` and `;` begin a comment wherever they stand, also behind a value and between quotes, unless a backslash stands before them. So a
-//!   quote whose end is behind one of them has no end, and the file is refused.
-//! - A backslash stands for the character behind it. At the end of a line it joins the line to the next one, but not between quotes.
+//! - A value may stand in double or in single quotes. The quotes are not part of it, and nothing but a comment may
+//!   follow them.
+//! - `#` and `;` begin a comment wherever they stand, also behind a value and between quotes, unless a backslash stands
+//!   before them. So a quote whose end is behind one of them has no end, and the file is refused.
+//! - A backslash stands for the character behind it. At the end of a line it joins the line to the next one, but not
+//!   between quotes.
 //! - Every assignment and every heading ends with the end of a line, the last one of the file as well.
 //! - Blanks in a name count as underscores; dashes do not. Blanks around a value are not part of it.
 //! - Of two assignments to one name in one section the later one counts, also if the section is there twice.
-//! - Before the first heading only empty lines and comments may stand; a file may also be one assignment alone, which then is `[global]`'s.
+//! - Before the first heading only empty lines and comments may stand; a file may also be one assignment alone, which
+//!   then is `[global]`'s.
 //!
-//! Where Ceph's reader skips comments and joined lines is its grammar's own matter, and shows at the edges (a name that goes over two lines
-//! keeps the backslash). [`Reader`] follows it step by step, and `testdata/files.json` holds what a real one made of odd files.
+//! Where Ceph's reader skips comments and joined lines is its grammar's own matter, and shows at the edges (a name that
+//! goes over two lines keeps the backslash). [`Reader`] follows it step by step, and `testdata/files.json` holds what a
+//! real one made of odd files.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -73,8 +78,8 @@ fn text(bytes: Vec<u8>) -> String {
 /// The file is refused: something must stand here and does not.
 struct Fault(&'static str);
 
-/// A place in the text. What a step returns says whether the thing was there; a step that did not find it leaves the place behind comments
-/// that it skipped while it looked.
+/// A place in the text. What a step returns says whether the thing was there; a step that did not find it leaves the
+/// place behind comments that it skipped while it looked.
 struct Reader<'a> {
     text: &'a [u8],
     at: usize,

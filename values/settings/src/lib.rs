@@ -1,14 +1,15 @@
 //! Options as Ceph names them: their types, defaults and bounds, and what a good value is.
 //!
-//! `ceph-16.2.tsv` lists what `ceph config help` of release 16.2.15 tells: name, type, level, whether a change counts at once, whether the
-//! cluster may store it, default, least and greatest value, permitted values. Which of them somebody here reads is known to the readers.
+//! `ceph-16.2.tsv` lists what `ceph config help` of release 16.2.15 tells: name, type, level, whether a change counts
+//! at once, whether the cluster may store it, default, least and greatest value, permitted values. Which of them
+//! somebody here reads is known to the readers.
 
 mod effect;
 pub mod file;
 mod inject;
 mod value;
 
-pub use effect::{Effect, OF_BOTH, OF_MANAGERS, OF_OSDS, USED, effect, effect_at};
+pub use effect::{Effect, READ, Readers, effect, effect_at, readers};
 pub use inject::injected;
 pub use value::{Kind, Wrong};
 

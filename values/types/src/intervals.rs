@@ -4,8 +4,8 @@ use denc::{Decode, DecodeError, Encode, Reader, Result, put_count};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A set of numbers, kept as maximal ranges: `start → end`, the end excluded. Encoded as a count and (start, length) pairs. The number
-/// 2^64 - 1 cannot be in it.
+/// A set of numbers, kept as maximal ranges: `start → end`, the end excluded. Encoded as a count and (start, length)
+/// pairs. The number 2^64 - 1 cannot be in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Intervals(BTreeMap<u64, u64>);
 
@@ -52,7 +52,8 @@ impl Intervals {
         self.0.range(..=n).next_back().is_some_and(|(_, end)| n < *end)
     }
 
-    /// Adds `len` numbers from `start` on; those that are in it already do no harm, and what is beyond 2^64 - 2 is left out.
+    /// Adds `len` numbers from `start` on; those that are in it already do no harm, and what is beyond 2^64 - 2 is left
+    /// out.
     pub fn insert(&mut self, start: u64, len: u64) {
         self.insert_range(start..start.saturating_add(len));
     }

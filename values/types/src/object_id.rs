@@ -10,8 +10,8 @@ use std::sync::Arc;
 /// The generation of what is current (`ghobject_t::NO_GEN`, -1); others are kept states of the past.
 pub const CURRENT: u64 = u64::MAX;
 
-/// The name of a thing in a store (`ghobject_t`): an object, which shard of it, which generation. A clone of it counts one up and copies
-/// nothing.
+/// The name of a thing in a store (`ghobject_t`): an object, which shard of it, which generation. A clone of it counts
+/// one up and copies nothing.
 #[derive(Clone)]
 pub struct ObjectId {
     /// The object, as clients and logs name it.

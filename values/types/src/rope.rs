@@ -12,8 +12,9 @@ pub struct Rope {
     block_sums: BlockSums,
 }
 
-/// The CRC-32C of each whole block of [`BlockSums::BLOCK`] bytes, from the first on (the register from all ones, not inverted at the end):
-/// who received bytes from a network has them at hand, and who stores them needs them. Or nothing.
+/// The CRC-32C of each whole block of [`BlockSums::BLOCK`] bytes, from the first on (the register from all ones, not
+/// inverted at the end): who received bytes from a network has them at hand, and who stores them needs them. Or
+/// nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlockSums(Option<Arc<Known>>);
 
@@ -97,8 +98,8 @@ impl Rope {
         }
     }
 
-    /// Says what the CRC-32C of all the bytes is (the register from all ones, not inverted at the end), so that whoever sends them
-    /// need not compute it. It is forgotten when something is appended.
+    /// Says what the CRC-32C of all the bytes is (the register from all ones, not inverted at the end), so that whoever
+    /// sends them need not compute it. It is forgotten when something is appended.
     pub fn with_checksum(self, checksum: u32) -> Self {
         Self { checksum: Some(checksum), ..self }
     }

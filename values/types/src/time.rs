@@ -61,8 +61,8 @@ impl UTime {
         format!("{y:04}-{mo:02}-{d:02}T{h:02}:{m:02}:{s:02}.{:06}+0000", self.nsec / 1_000)
     }
 
-    /// Parses `2026-11-20 21:05:09.123456Z`, as reports of crashes write times in UTC. The blank may be a `T`, the `Z` may
-    /// be left out, the fraction has 1 to 6 digits. `None` if it is no such time, or outside of 1970 to 2106.
+    /// Parses `2026-11-20 21:05:09.123456Z`, as reports of crashes write times in UTC. The blank may be a `T`, the `Z`
+    /// may be left out, the fraction has 1 to 6 digits. `None` if it is no such time, or outside of 1970 to 2106.
     pub fn parse_calendar(text: &str) -> Option<Self> {
         let text = text.strip_suffix('Z').unwrap_or(text);
         let (date, clock) = text.split_once([' ', 'T'])?;

@@ -37,8 +37,8 @@ fn sparse_copyup(call: &mut Call<'_>) -> Outcome {
     Ok(Bytes::new())
 }
 
-/// Input: a snapshot id, and what must hold: 0, that the object was not written under it or a newer one; 1, that it was.
-/// ERANGE if it does not hold.
+/// Input: a snapshot id, and what must hold: 0, that the object was not written under it or a newer one; 1, that it
+/// was. ERANGE if it does not hold.
 fn assert_snapc_seq(call: &mut Call<'_>) -> Outcome {
     let (seq, state): (u64, u8) = call.arg()?;
     let newer = call.view.snap_seq().is_none_or(|written| seq > written);

@@ -1,4 +1,5 @@
-//! Groups of images: the pool's directory of groups, a group's images and snapshots, and an image's way back to its group.
+//! Groups of images: the pool's directory of groups, a group's images and snapshots, and an image's way back to its
+//! group.
 
 use super::directory::{dir_add, dir_list, dir_remove, dir_rename};
 use super::keys::{erase, key, list, load, raw, set_op_features, store, stored};

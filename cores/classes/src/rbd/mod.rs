@@ -1,7 +1,7 @@
-//! Class `rbd`: block images. An image is a header object with everything about it in its omap, an object that leads from
-//! its name to its id, perhaps an object map, and its data objects; a pool has directories of images, groups, namespaces,
-//! clones, the trash, and the objects of mirroring. What is in them is private to the class: clients call methods only,
-//! except that they copy object maps as they are.
+//! Class `rbd`: block images. An image is a header object with everything about it in its omap, an object that leads
+//! from its name to its id, perhaps an object map, and its data objects; a pool has directories of images, groups,
+//! namespaces, clones, the trash, and the objects of mirroring. What is in them is private to the class: clients call
+//! methods only, except that they copy object maps as they are.
 
 mod data;
 mod directory;

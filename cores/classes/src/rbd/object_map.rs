@@ -1,6 +1,6 @@
-//! Object maps: two bits for each data object of an image. Stored as the whole data of an object: a header with the number
-//! of objects, the bits (first object in the highest bits of a byte), and checksums of the header and of every
-//! 4 KiB block of bits, so that an update touches one block and not the whole map.
+//! Object maps: two bits for each data object of an image. Stored as the whole data of an object: a header with the
+//! number of objects, the bits (first object in the highest bits of a byte), and checksums of the header and of every 4
+//! KiB block of bits, so that an update touches one block and not the whole map.
 
 use crate::{Call, Change, Fail, Method, Outcome, RD, WR};
 use bytes::Bytes;
@@ -26,7 +26,8 @@ const EXISTS_CLEAN: u8 = 3;
 const BLOCK: usize = 4096;
 /// Encoded header: length, envelope, number of objects.
 const HEADER: usize = 18;
-/// From the end of the bits to the first checksum of a block: length of the footer, checksum of the header, their number.
+/// From the end of the bits to the first checksum of a block: length of the footer, checksum of the header, their
+/// number.
 const FOOTER_HEAD: usize = 12;
 
 /// Returns where an object's bits are: byte, and shift in it.

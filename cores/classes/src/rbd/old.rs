@@ -1,7 +1,7 @@
 //! Images of format 1: the header object's data is one record that clients read themselves; here only its snapshots are
-//! changed. 112 bytes of head (text, prefix, signature, options; at 80 the size, at 88 the newest snapshot's id, at 96 the
-//! number of snapshots, at 104 the length of their names), 16 bytes for each snapshot (id, size), newest first, and their
-//! names, each ended by a zero.
+//! changed. 112 bytes of head (text, prefix, signature, options; at 80 the size, at 88 the newest snapshot's id, at 96
+//! the number of snapshots, at 104 the length of their names), 16 bytes for each snapshot (id, size), newest first, and
+//! their names, each ended by a zero.
 
 use super::keys::load;
 use crate::{Call, Change, Fail, Method, Outcome, RD, WR};

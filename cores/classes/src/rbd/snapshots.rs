@@ -32,7 +32,8 @@ pub(super) fn all(call: &Call<'_>) -> Result<Vec<Snapshot>, Fail> {
     list(call, PREFIX, b"", u64::MAX)?.iter().map(|(_, value)| stored(value)).collect()
 }
 
-/// Stores a snapshot. The parent is kept once for the image and all its snapshots; of a snapshot's own only the overlap.
+/// Stores a snapshot. The parent is kept once for the image and all its snapshots; of a snapshot's own only the
+/// overlap.
 pub(super) fn write(call: &mut Call<'_>, key: Bytes, mut snap: Snapshot) -> Result<(), Fail> {
     if snap.parent.exists() {
         let image: Parent = load(call, b"parent")?.unwrap_or_default();
@@ -78,8 +79,8 @@ fn snapshot_get(call: &mut Call<'_>) -> Outcome {
     Ok(SnapshotInfo { id, namespace, name, image_size, timestamp, child_count }.to_bytes())
 }
 
-/// Input: name, id and, from newer clients, what it is for. ESTALE if a newer snapshot was made meanwhile, EDQUOT at the
-/// image's limit, EEXIST if the name or the id is taken.
+/// Input: name, id and, from newer clients, what it is for. ESTALE if a newer snapshot was made meanwhile, EDQUOT at
+/// the image's limit, EEXIST if the name or the id is taken.
 fn snapshot_add(call: &mut Call<'_>) -> Outcome {
     let (name, id, namespace) = call.parse(|r| {
         let (name, id): (Bytes, u64) = r.get()?;

@@ -1,4 +1,5 @@
-//! Headers say what their owners wrote. Work on an image goes no further than the rights of who ordered it, whatever a header says.
+//! Headers say what their owners wrote. Work on an image goes no further than the rights of who ordered it, whatever a
+//! header says.
 
 use super::{Image as Made, OTHER, POOL, Spec, World};
 use bytes::Bytes;

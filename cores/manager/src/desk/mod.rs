@@ -1,8 +1,8 @@
 //! The desk: takes users' orders for work on block images, and has the manager do it. It does what Ceph's module
 //! `rbd_support` does, answers like it and stores like it, so that either can take over from the other without loss.
 //!
-//! - [`tasks`]: removal, flattening, removal from the trash, steps of a migration. Those of one pool run one after the other. Until
-//!   they are done they are kept in an omap of the object `rbd_task`, in the image's pool and namespace;
+//! - [`tasks`]: removal, flattening, removal from the trash, steps of a migration. Those of one pool run one after the
+//!   other. Until they are done they are kept in an omap of the object `rbd_task`, in the image's pool and namespace;
 //! - [`schedules`]: purges of the trash, and snapshots for mirroring. They are kept in omaps of
 //!   `rbd_trash_purge_schedule` and `rbd_mirror_snapshot_schedule` in the pool; those of all pools are in the manager's
 //!   options;
@@ -202,8 +202,8 @@ impl Desk {
         });
     }
 
-    /// Carries an order out for an entity, or, without a name, for whoever may do everything. Gives the answer and the changes of the
-    /// cluster's own state.
+    /// Carries an order out for an entity, or, without a name, for whoever may do everything. Gives the answer and the
+    /// changes of the cluster's own state.
     pub async fn carry_out(self, order: Order, may: May, who: Option<EntityName>) -> (Outcome, Vec<Change>) {
         let by = who.map_or(By::Everybody, By::Entity);
         for _ in 0..BEGIN_LOOKS {

@@ -1,5 +1,5 @@
-//! All tasks, and the loops that do them: those of one pool one after the other, those of several pools beside each other, so that nobody's
-//! task waits for an image of somebody else that takes for ever.
+//! All tasks, and the loops that do them: those of one pool one after the other, those of several pools beside each
+//! other, so that nobody's task waits for an image of somebody else that takes for ever.
 
 use super::reach::{self, By};
 use super::task::{Refs, Task};
@@ -203,7 +203,8 @@ fn may_go_on(io: &Io, action: Action, what: &str, migration: Option<Migration>) 
     }
 }
 
-/// Answers an order for a task that is known already. One that nobody is known to have ordered gets the rights of who orders it now.
+/// Answers an order for a task that is known already. One that nobody is known to have ordered gets the rights of who
+/// orders it now.
 fn again(desk: &Desk, refs: &Refs, by: &By) -> Option<Taken> {
     let mut tasks = desk.0.tasks.borrow_mut();
     let sequence = tasks.find(refs)?.sequence;
@@ -219,7 +220,8 @@ fn again(desk: &Desk, refs: &Refs, by: &By) -> Option<Taken> {
     Some(answer(line(&task.to_json())).map(|reply| (reply, changes)))
 }
 
-/// Writes a task down. Then it counts. Who ordered it is durable before the answer; if that fails, the task stays within its pool.
+/// Writes a task down. Then it counts. Who ordered it is durable before the answer; if that fails, the task stays
+/// within its pool.
 async fn enter(desk: &Desk, at: &Place, message: String, refs: Refs, by: By) -> Taken {
     let sequence = {
         let mut tasks = desk.0.tasks.borrow_mut();
@@ -298,8 +300,8 @@ pub(super) async fn load(desk: &Desk) -> Result<(), Fail> {
     Ok(())
 }
 
-/// Reads a stored task. Whoever may write in the pool and namespace may have written it: it counts for that place alone, and who ordered it is
-/// what the monitors know.
+/// Reads a stored task. Whoever may write in the pool and namespace may have written it: it counts for that place
+/// alone, and who ordered it is what the monitors know.
 fn stored(desk: &Desk, at: &Place, pool: &str, key: &[u8], value: &[u8]) -> Option<Task> {
     let text = std::str::from_utf8(value).ok().filter(|text| text.len() <= LONGEST).unwrap_or_default();
     let task = Task::from_store(text).filter(|task| {
@@ -317,7 +319,8 @@ fn stored(desk: &Desk, at: &Place, pool: &str, key: &[u8], value: &[u8]) -> Opti
     Some(task)
 }
 
-/// Takes stored tasks up: those first that somebody is known to have ordered. A number that one of them has is nobody else's.
+/// Takes stored tasks up: those first that somebody is known to have ordered. A number that one of them has is nobody
+/// else's.
 fn take_up(desk: &Desk, mut found: Vec<Task>) {
     found.sort_by_key(|task| task.by == By::Nobody);
     let mut tasks = desk.0.tasks.borrow_mut();

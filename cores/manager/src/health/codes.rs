@@ -1,7 +1,8 @@
 //! All codes that a finding may have, and how bad each usually is.
 //!
-//! Whoever watches a cluster by rules wants a code to be there before it is raised for the first time: a rule that compares two
-//! codes says nothing while one of them is missing. So metrics tell each of these, as 0 where it is not raised.
+//! Whoever watches a cluster by rules wants a code to be there before it is raised for the first time: a rule that
+//! compares two codes says nothing while one of them is missing. So metrics tell each of these, as 0 where it is not
+//! raised.
 
 use super::Severity::{self, Error, Notice, Warning};
 

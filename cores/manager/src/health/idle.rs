@@ -6,8 +6,8 @@ use monstate::options;
 use monstate::pools::without_effect;
 use monstate::state::State;
 
-/// Adds the options and the settings of pools that are kept and do nothing. Notices: tools of Ceph set such options by themselves, and nothing
-/// is wrong with a cluster that ignores them, as long as nobody counts on them.
+/// Adds the options and the settings of pools that are kept and do nothing. Notices: tools of Ceph set such options by
+/// themselves, and nothing is wrong with a cluster that ignores them, as long as nobody counts on them.
 pub(super) fn find(checks: &mut Checks, state: &State) {
     let stored = state.config.sections.iter().flat_map(|(who, options)| options.keys().map(move |name| (who, name)));
     let idle = stored.filter_map(|(who, name)| Some((who, name, options::lacks(name, who)?)));

@@ -1,5 +1,5 @@
-//! Findings about scrubs: errors that they found, repairs of reads, groups that wait for one too long. Codes and texts are
-//! Ceph's.
+//! Findings about scrubs: errors that they found, repairs of reads, groups that wait for one too long. Codes and texts
+//! are Ceph's.
 
 use super::{Checks, DETAILS, Severity};
 use crate::soft::Soft;
@@ -27,7 +27,8 @@ pub(super) fn find(checks: &mut Checks, state: &State, soft: &Soft, env: &Env, n
     }
 }
 
-/// Pools that somebody excluded from scrubs. A notice, since it is how somebody wanted it; what is not scrubbed for too long is a warning.
+/// Pools that somebody excluded from scrubs. A notice, since it is how somebody wanted it; what is not scrubbed for too
+/// long is a warning.
 fn pool_flags_set(checks: &mut Checks, state: &State) {
     let kinds = [(pool_flags::NOSCRUB, "noscrub"), (pool_flags::NODEEP_SCRUB, "nodeep-scrub")];
     let pools = &state.osdmap.pools;
@@ -74,7 +75,8 @@ fn large_omaps(checks: &mut Checks, state: &State, soft: &Soft) {
     checks.warn("LARGE_OMAP_OBJECTS", all.cast_unsigned(), format!("{all} large omap objects"), detail);
 }
 
-/// A kind of scrub: its code, the pool's own interval and the option for it, how much later it may be, its word, its stamp.
+/// A kind of scrub: its code, the pool's own interval and the option for it, how much later it may be, its word, its
+/// stamp.
 struct Kind {
     code: &'static str,
     own: i32,

@@ -1,4 +1,5 @@
-//! Findings about the numbers of placement groups of pools, and the sizes that are expected of them. Codes and texts are Ceph's.
+//! Findings about the numbers of placement groups of pools, and the sizes that are expected of them. Codes and texts
+//! are Ceph's.
 
 use super::Checks;
 use crate::autoscaler;
@@ -9,8 +10,8 @@ use monstate::context::Env;
 use monstate::state::State;
 use planner::advice::Advice;
 
-/// Adds pools that have too few or too many groups and are only watched, and those that cannot get fewer although all together
-/// have too many.
+/// Adds pools that have too few or too many groups and are only watched, and those that cannot get fewer although all
+/// together have too many.
 pub(super) fn find(checks: &mut Checks, state: &State, soft: &Soft, env: &Env) {
     both_targets(checks, state);
     odd_numbers(checks, state);
@@ -36,7 +37,8 @@ pub(super) fn find(checks: &mut Checks, state: &State, soft: &Soft, env: &Env) {
     }
 }
 
-/// Pools whose number of groups is no power of two and stays so, because it is not changed by itself: some groups hold twice as much.
+/// Pools whose number of groups is no power of two and stays so, because it is not changed by itself: some groups hold
+/// twice as much.
 fn odd_numbers(checks: &mut Checks, state: &State) {
     let odd = |p: &maps::Pool| p.pg_autoscale_mode == mode::OFF && !p.pg_num.is_power_of_two();
     let pools = state.osdmap.pools.iter().filter(|(_, pool)| odd(pool));

@@ -3,7 +3,8 @@ use super::*;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// A host with other programs, a group in it, and a process that has resident what it was given (as its caches are full), and some more.
+/// A host with other programs, a group in it, and a process that has resident what it was given (as its caches are
+/// full), and some more.
 struct World {
     governor: Governor,
     seconds: u64,

@@ -1,9 +1,8 @@
 //! An address belongs to one OSD: what happens when one boots where another one is up.
 //!
-//! An address is an IP address and a port, in the clients' network or in the OSDs' own. A nonce tells lives of processes
-//! apart, not places: whoever connects to the older OSD reaches the newer one, which is not the one that was meant. So of
-//! two OSDs that are up at one address, others
-//! find one at most, and call the other one silent.
+//! An address is an IP address and a port, in the clients' network or in the OSDs' own. A nonce tells lives of
+//! processes apart, not places: whoever connects to the older OSD reaches the newer one, which is not the one that was
+//! meant. So of two OSDs that are up at one address, others find one at most, and call the other one silent.
 //!
 //! | the older one | what it is | what is done |
 //! |---|---|---|
@@ -13,15 +12,15 @@
 //!
 //! - *Nobody is refused for ever.* An OSD that is refused asks again every 3 s. One that is dead is not heard, so its
 //!   address is free after [`HEARD`] at most, also if nobody else noticed its death.
-//! - *Who was there first stays.* If the newer one always won, two hosts with one address would mark each other down in turns, and each turn
-//!   ends the intervals of all their groups. When the older one is restarted, the newer one may get in; then the older one is refused. At any
-//!   time one of them is up, and the health names both.
-//! - *A new leader* counts all that are up as heard when it begins. It lets nobody in at an address of theirs before they had time to
-//!   report.
+//! - *Who was there first stays.* If the newer one always won, two hosts with one address would mark each other down in
+//!   turns, and each turn ends the intervals of all their groups. When the older one is restarted, the newer one may
+//!   get in; then the older one is refused. At any time one of them is up, and the health names both.
+//! - *A new leader* counts all that are up as heard when it begins. It lets nobody in at an address of theirs before
+//!   they had time to report.
 //! - *Marked down is not dead*: what the older one may still promise to readers is waited for, as with any OSD that is
 //!   silent. If it lives after all, it boots again and meets these rules.
-//! - Two hosts with one address *and one name* are taken for one. They do mark each other down in turns, until one of them
-//!   stays down (`osd_max_markdown_count`).
+//! - Two hosts with one address *and one name* are taken for one. They do mark each other down in turns, until one of
+//!   them stays down (`osd_max_markdown_count`).
 //! - A host that was *renamed* while its OSDs were up in the map, and whose ports went round, counts as another one: it
 //!   waits as above.
 //! - *`nodown`* holds: the older one stays up, as the operator wanted.
@@ -46,8 +45,8 @@ fn place(addrs: &EntityAddrVec) -> Option<SocketAddr> {
     addrs.msgr2().and_then(|a| a.addr)
 }
 
-/// The other OSDs that are up at an address of one that boots, in either network, with that address. None if that one is up there itself:
-/// its session broke and came back.
+/// The other OSDs that are up at an address of one that boots, in either network, with that address. None if that one
+/// is up there itself: its session broke and came back.
 fn holders(map: &OsdMap, boot: &OsdBoot) -> Vec<(OsdId, EntityAddrVec)> {
     if map.is_up(boot.osd) && map.osd_addr(boot.osd) == Some(&boot.addrs) {
         return Vec::new();

@@ -11,8 +11,8 @@ use monstate::state::{Change, State};
 use node::{Now, Outputs};
 
 impl Monitor {
-    /// Looks whether new pools should have more copies, or keep them on different hosts, and sees to it. To be called when there
-    /// may be more OSDs than before.
+    /// Looks whether new pools should have more copies, or keep them on different hosts, and sees to it. To be called
+    /// when there may be more OSDs than before.
     pub(super) fn follow_hardware(&mut self, now: Now, out: &mut Outputs) {
         let state = self.newest().clone();
         if defaults::is_settled(&state) {

@@ -103,7 +103,7 @@ impl Monitor {
         };
         if let Err(why) = result {
             let why = format!("message {kind} (tid {tid}) is not understood: {why}");
-            if !self.end_far(session) {
+            if !self.end_remote(session) {
                 self.messenger(side).refuse(now, session, &why, out);
             }
             self.closed(now, side, session);

@@ -4,14 +4,16 @@
 //! - *Silent*: enough others have had no answer for the grace. Enough are `mon_osd_min_down_reporters` from different
 //!   subtrees (`mon_osd_reporter_subtree_level`); where there are not so many subtrees, so many OSDs, or all there are.
 //! - *Its own disk is silent*: it asks for it.
-//! - *Broken links*: two OSDs do not hear each other, and neither is silent to enough others. If they share groups, these
-//!   stand still; after two graces the one with the most broken links is marked down. Who shares groups with an OSD that accuses it, and has
-//!   not said the same in that time, says nothing at all (it is frozen, or reaches no monitor): such a link is held against it alone.
+//! - *Broken links*: two OSDs do not hear each other, and neither is silent to enough others. If they share groups,
+//!   these stand still; after two graces the one with the most broken links is marked down. Who shares groups with an
+//!   OSD that accuses it, and has not said the same in that time, says nothing at all (it is frozen, or reaches no
+//!   monitor): such a link is held against it alone.
 //!
-//! OSDs repeat what they report every second, so reports that are not repeated end by themselves. Every monitor ends its sessions with OSDs
-//! when another one leads, and they say all of it anew. So a new leader judges silence as soon as he has heard everybody: each OSD that
-//! is up and that nobody accuses, and those who are accused, or [`ANSWER`] has passed in which they could have said something. After a grace
-//! (`osd_heartbeat_grace`, without what slow OSDs get beyond it) he waits for nobody.
+//! OSDs repeat what they report every second, so reports that are not repeated end by themselves. Every monitor ends
+//! its sessions with OSDs when another one leads, and they say all of it anew. So a new leader judges silence as soon
+//! as he has heard everybody: each OSD that is up and that nobody accuses, and those who are accused, or [`ANSWER`] has
+//! passed in which they could have said something. After a grace (`osd_heartbeat_grace`, without what slow OSDs get
+//! beyond it) he waits for nobody.
 
 use super::Monitor;
 use maps::{Incremental, OsdMap, OsdXInfo, state as bits};
@@ -114,8 +116,8 @@ impl Failures {
         self.reports.insert((accused, accuser), Report { life, since, heard: now });
     }
 
-    /// An OSD has booted: another life of it begins. What was said before, by it or of it, is over; else it would be marked down for that
-    /// again and again, until it boots no more.
+    /// An OSD has booted: another life of it begins. What was said before, by it or of it, is over; else it would be
+    /// marked down for that again and again, until it boots no more.
     pub(super) fn begin_life(&mut self, now: Mono, osd: OsdId) {
         self.reports.retain(|(accused, accuser), _| *accused != osd && *accuser != osd);
         self.booted.insert(osd, now);
@@ -331,8 +333,9 @@ impl Monitor {
         self.leader.failures.verdicts.extend(verdicts);
     }
 
-    /// Judges what was reported since the last time, when what was on its way then is durable. All that is said until then is judged at
-    /// once: when a host is lost, hundreds of OSDs report its OSDs within moments. Returns whether a map was proposed.
+    /// Judges what was reported since the last time, when what was on its way then is durable. All that is said until
+    /// then is judged at once: when a host is lost, hundreds of OSDs report its OSDs within moments. Returns whether a
+    /// map was proposed.
     pub(super) fn judge_reported(&mut self, now: Now, out: &mut Outputs) -> bool {
         if self.leader.failures.fresh.is_none_or(|entry| !self.leader.is_past(entry)) {
             return false;

@@ -323,7 +323,8 @@ impl Monitor {
 
     /// Sessions of the monitor's side that are not at another monitor.
     fn sessions_here(&self, which: impl Fn(EntityType) -> bool) -> Vec<SessionId> {
-        let all = self.sessions.0.iter().filter(|((side, id), s)| *side == Side::Mon && !self.far.has(*id) && which(s.peer.kind));
+        let all =
+            self.sessions.0.iter().filter(|((side, id), s)| *side == Side::Mon && !self.remote.has(*id) && which(s.peer.kind));
         all.map(|((_, id), _)| *id).collect()
     }
 

@@ -135,7 +135,7 @@ pub(super) fn anybody_answers(side: Side, kind: u16) -> bool {
 
 impl Monitor {
     /// The log has elected this monitor, and all that was committed before is applied.
-    pub(super) fn begin_reign(&mut self, now: Now, term: Term, out: &mut Outputs) {
+    pub(super) fn become_leader(&mut self, now: Now, term: Term, out: &mut Outputs) {
         self.leader = Leader::new(term, self.random.key(), self.leader.next_read);
         self.leader.failures = Failures::new(now.mono);
         for ((side, session), entry) in &self.sessions.0 {
@@ -164,9 +164,10 @@ impl Monitor {
         }
     }
 
-    /// Another leader came, or may have come: what was proposed here and is not committed may be lost. Nobody was told that it is done;
-    /// whoever waits is told to ask again, clients by the end of their sessions, after which they send again what was not answered.
-    pub(super) fn end_reign(&mut self, now: Now, out: &mut Outputs) {
+    /// Another leader came, or may have come: what was proposed here and is not committed may be lost. Nobody was told
+    /// that it is done; whoever waits is told to ask again, clients by the end of their sessions, after which they send
+    /// again what was not answered.
+    pub(super) fn step_down(&mut self, now: Now, out: &mut Outputs) {
         let nobody = Leader::new(0, self.random.key(), self.leader.next_read);
         let mut ended = std::mem::replace(&mut self.leader, nobody);
         out.log(Level::Warn, "mon", format!("leads no more after term {}", ended.term));
@@ -174,7 +175,7 @@ impl Monitor {
         for call in ended.calls() {
             out.push(Output::Answer { call, result: Errno::EAGAIN.wire(), text: ASK_AGAIN.into() });
         }
-        self.forget_far();
+        self.forget_remote();
         if self.asks_any() {
             // Requests go to the next leader; the manager is where that is.
             return self.close_manager_sessions(now);
@@ -188,8 +189,8 @@ impl Monitor {
         }
     }
 
-    /// Hands the leadership to a voter that is heard, if that is wanted and nothing waits. Whether it began. While this one votes alone, a
-    /// monitor that only learns becomes a voter first ([`Self::tick_members`]).
+    /// Hands the leadership to a voter that is heard, if that is wanted and nothing waits. Whether it began. While this
+    /// one votes alone, a monitor that only learns becomes a voter first ([`Self::tick_members`]).
     pub(super) fn hand_over(&mut self) -> bool {
         if !self.leader.hands_over || !self.leader.waiting.is_empty() || !self.leader.ahead.is_empty() {
             return false;
@@ -201,13 +202,14 @@ impl Monitor {
             return false;
         }
         self.leader.hands_over = false;
-        let heir = log.heard().into_iter().find(|id| *id != own && log.membership().voters.contains(id) && log.is_close(*id));
-        heir.is_some_and(|heir| log.transfer(heir).is_ok())
+        let transferee =
+            log.heard().into_iter().find(|id| *id != own && log.membership().voters.contains(id) && log.is_close(*id));
+        transferee.is_some_and(|transferee| log.transfer(transferee).is_ok())
     }
 
     /// Nobody here can deal with what a session wants: it asks again, elsewhere or later.
     pub(super) fn turn_away(&mut self, now: Now, side: Side, session: SessionId) {
-        if !self.end_far(session) {
+        if !self.end_remote(session) {
             self.messenger(side).close(session);
         }
         self.closed(now, side, session);
@@ -228,7 +230,8 @@ impl Monitor {
         }
     }
 
-    /// Another leader's entry is committed while this monitor believes that it leads: what it proposed at that place or later is lost.
+    /// Another leader's entry is committed while this monitor believes that it leads: what it proposed at that place or
+    /// later is lost.
     pub(super) fn look_at_term(&mut self, now: Now, entry: &Entry, out: &mut Outputs) {
         if self.leader.is_foreign(entry) {
             self.lose_waiting(now, out);
@@ -253,7 +256,8 @@ impl Monitor {
         }
     }
 
-    /// Takes the leadership away, as another monitor's election would. With `lose`, what is not committed is lost with it. For tests.
+    /// Takes the leadership away, as another monitor's election would. With `lose`, what is not committed is lost with
+    /// it. For tests.
     #[cfg(feature = "sim")]
     pub fn depose(&mut self, now: Now, lose: bool) {
         if self.leader.reigns() {

@@ -1,7 +1,7 @@
 //! What the monitors keep in versions, and others follow: maps, options, the cluster log. One row for each kind.
 //!
-//! A new kind is a new row of [`KINDS`]: `Monitor::publish` looks for rows that changed, and asks them what subscribers lack;
-//! questions for versions (`MonGetVersion`) are answered from the rows, too.
+//! A new kind is a new row of [`KINDS`]: `Monitor::publish` looks for rows that changed, and asks them what subscribers
+//! lack; questions for versions (`MonGetVersion`) are answered from the rows, too.
 
 use super::rights::Rights;
 use messages::mon::{ConfigMsg, LogEntry, LogMsg, MgrMapMsg, MonGetVersion, MonGetVersionReply, MonMapMsg, OsdMapMsg};
@@ -29,8 +29,8 @@ struct Kind {
     topics: &'static [&'static str],
     /// By what names clients ask for its versions.
     asked: &'static [&'static str],
-    /// Parts of the cluster that a follower must be allowed to read. As in Ceph everybody has the monitors' map and his own options,
-    /// since nobody could do anything without.
+    /// Parts of the cluster that a follower must be allowed to read. As in Ceph everybody has the monitors' map and his
+    /// own options, since nobody could do anything without.
     readers: &'static [&'static str],
     /// Its newest and its oldest version.
     versions: fn(&State) -> (u64, u64),
@@ -129,8 +129,8 @@ impl Topic {
         self.row().readers.iter().all(|part| rights.allows(part, true, false))
     }
 
-    /// Returns true if a session follows one of the two at a time. It follows the cluster log at one level: librados asks for the next
-    /// without giving up the last.
+    /// Returns true if a session follows one of the two at a time. It follows the cluster log at one level: librados
+    /// asks for the next without giving up the last.
     pub(super) fn replaces(self, other: Self) -> bool {
         self.kind == other.kind
     }
@@ -185,7 +185,8 @@ impl Subscriber<'_> {
     }
 }
 
-/// Messages with OSD maps, by the epoch that the receiver lacks first, and what comes next. A map goes to all OSDs at once.
+/// Messages with OSD maps, by the epoch that the receiver lacks first, and what comes next. A map goes to all OSDs at
+/// once.
 #[derive(Default)]
 pub(super) struct Made(BTreeMap<u64, Sent>);
 
@@ -203,8 +204,8 @@ pub(super) fn version(state: &State, ask: &MonGetVersion) -> MonGetVersionReply 
     MonGetVersionReply { handle: ask.handle, version, oldest }
 }
 
-/// Maps from `start` on, and what comes next: the current full map for 0; increments for an epoch that is kept; else the
-/// oldest full map and all that follow.
+/// Maps from `start` on, and what comes next: the current full map for 0; increments for an epoch that is kept; else
+/// the oldest full map and all that follow.
 pub(super) fn osd_maps(state: &State, start: u64) -> Sent {
     let (first, last) = (state.history.first(), state.history.last());
     if start > u64::from(last) {

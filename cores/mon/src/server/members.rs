@@ -1,8 +1,9 @@
-//! Who the monitors are: they say who and where they are, the leader keeps records of them, takes new ones in and lets others go.
+//! Who the monitors are: they say who and where they are, the leader keeps records of them, takes new ones in and lets
+//! others go.
 //!
-//! A new monitor connects to those that it was told of and says hello. The leader puts it into the monitor map and lets it learn the log. It
-//! becomes a voter when it has caught up. Two voters are worse than one, since both are needed: a second monitor learns until a third is
-//! there, and learns again when the third is removed.
+//! A new monitor connects to those that it was told of and says hello. The leader puts it into the monitor map and lets
+//! it learn the log. It becomes a voter when it has caught up. Two voters are worse than one, since both are needed: a
+//! second monitor learns until a third is there, and learns again when the third is removed.
 
 use super::Monitor;
 use super::sessions::Side;
@@ -36,7 +37,8 @@ impl Monitor {
         }
     }
 
-    /// About twice a second while this monitor does not lead: it says who it is, as long as the leader has something to do for it.
+    /// About twice a second while this monitor does not lead: it says who it is, as long as the leader has something to
+    /// do for it.
     pub(super) fn say_hello(&mut self, now: Now, out: &mut Outputs) {
         let (state, own) = (self.replica.applied.clone(), self.own_record());
         let config = self.env.config.clone();
@@ -308,8 +310,8 @@ fn check(state: &State, hello: &MonHello) -> Result<(), String> {
     check_address(state, hello)
 }
 
-/// Refuses a monitor at an address that another one has in the map, also if nobody hears that one: it may vote, and clients ask the address
-/// for it. So it goes first, by a word of the operator or because it is replaced.
+/// Refuses a monitor at an address that another one has in the map, also if nobody hears that one: it may vote, and
+/// clients ask the address for it. So it goes first, by a word of the operator or because it is replaced.
 fn check_address(state: &State, hello: &MonHello) -> Result<(), String> {
     let place = |addrs: &types::EntityAddrVec| addrs.msgr2().and_then(|a| a.addr);
     let here = |m: &&MonInfo| m.name != hello.name && place(&m.public_addrs) == place(&hello.addrs);

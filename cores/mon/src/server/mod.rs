@@ -1,24 +1,24 @@
 //! The machine: network and disk in, decisions, network and disk out.
 //!
 //! - `mod`: the rounds and phases; [`proposals`]: the way of a proposal; [`net`]: connections;
-//! - [`leader`]: what only a leader has, the beginning and the end of a reign; what every voter has is [`monlog::replica`];
+//! - [`leader`]: what only a leader has, the beginning and the end of a reign; what every voter has is
+//!   [`monlog::replica`];
 //! - [`sessions`]: who is connected, what they subscribed to, what is sent to them; [`maps`]: what they may
 //!   subscribe to, a row for each kind;
-//! - [`dispatch`]: messages; [`run`]: commands; [`rights`]: who may give which; [`lines`]: the cluster log; [`poolop`]: pool operations of librados;
-//! - [`osds`]: the lives of OSDs; [`peering`]: what they ask for while they peer; [`failures`]: who is down; [`outs`]: who is
-//!   out; [`tick`]: what time brings; [`upgrade`]: what a new release changes; [`defaults`]: what new
-//!   hardware changes;
-//!   [`keys`]: what authentication must know; [`revoke`]: the end of rights;
+//! - [`dispatch`]: messages; [`run`]: commands; [`rights`]: who may give which; [`lines`]: the cluster log; [`poolop`]:
+//!   pool operations of librados;
+//! - [`osds`]: the lives of OSDs; [`peering`]: what they ask for while they peer; [`failures`]: who is down; [`outs`]:
+//!   who is out; [`tick`]: what time brings; [`upgrade`]: what a new release changes; [`defaults`]: what new hardware
+//!   changes; [`keys`]: what authentication must know; [`revoke`]: the end of rights;
 //! - [`floor`]: how far back maps are kept; [`room`]: how large the state may be; [`manager`]: the manager's client;
-//! - [`peers`]: sessions with other monitors; [`members`]: who they are; [`voters`]: which of them vote; [`seats`]: which host runs which;
-//!   [`standing`]: who leads, who takes part;
-//! - [`forward`]: requests that only a leader can deal with; [`far`]: the leader's side of those.
+//! - [`peers`]: sessions with other monitors; [`members`]: who they are; [`voters`]: which of them vote; [`seats`]:
+//!   which host runs which; [`standing`]: who leads, who takes part;
+//! - [`forward`]: requests that only a leader can deal with; [`remote`]: the leader's side of those.
 
 mod addresses;
 mod defaults;
 mod dispatch;
 mod failures;
-mod far;
 mod floor;
 mod forward;
 mod keys;
@@ -34,6 +34,7 @@ mod peering;
 mod peers;
 mod poolop;
 mod proposals;
+mod remote;
 mod revoke;
 mod rights;
 mod room;
@@ -48,7 +49,6 @@ mod turns;
 mod upgrade;
 mod voters;
 
-use far::FarSessions;
 use forward::Asks;
 use leader::Leader;
 use monlog::replica::{Happened, Replica};
@@ -60,6 +60,7 @@ use msgr::Messenger;
 use node::{CallId, ConnId, Input, Level, Mono, Node, Now, Output, Outputs};
 use peers::Peers;
 use quorum::{Index, Membership, News, VoterId};
+use remote::RemoteSessions;
 use sessions::{Outgoing, Sessions, Side};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -73,8 +74,8 @@ const HAND_OVER: Duration = Duration::from_secs(1);
 
 /// The monitor, with the manager's duties beside it.
 ///
-/// Listeners 0 (monitor) and 1 (manager), device 0. Calls (`Input::Call`) are commands as JSON, answered like those of clients with
-/// all rights; `{"prefix":"ready"}` is answered as soon as the monitor serves.
+/// Listeners 0 (monitor) and 1 (manager), device 0. Calls (`Input::Call`) are commands as JSON, answered like those of
+/// clients with all rights; `{"prefix":"ready"}` is answered as soon as the monitor serves.
 pub struct Monitor {
     env: Env,
     phase: Phase,
@@ -91,7 +92,7 @@ pub struct Monitor {
     /// Requests for the leader.
     asks: Asks,
     /// Sessions that other monitors have.
-    far: FarSessions,
+    remote: RemoteSessions,
     /// The request that is being dealt with, if it may change something and several monitors take requests.
     asking: Option<RequestKey>,
     /// Tells this start of the monitor from others.
@@ -163,7 +164,8 @@ impl Random {
 }
 
 impl Monitor {
-    /// A monitor that has not begun yet; its first [`Node::turn`] opens the disk. `seed` must be secret and new: keys are made from it.
+    /// A monitor that has not begun yet; its first [`Node::turn`] opens the disk. `seed` must be secret and new: keys
+    /// are made from it.
     pub fn new(config: Config, seed: [u8; 32]) -> Self {
         let mut random = Random { seed, counter: 0 };
         let (mon, mgr) = keys::messengers(&config, random.bytes32(), random.bytes32());
@@ -195,7 +197,7 @@ impl Monitor {
             sessions: Sessions::default(),
             peers: Peers::new(),
             asks: Asks::default(),
-            far: FarSessions::default(),
+            remote: RemoteSessions::default(),
             asking: None,
             life: number(16).max(1),
             ids_end: 0,
@@ -237,7 +239,7 @@ impl Monitor {
     }
 
     /// What time brings to a monitor that does not lead.
-    fn tick_without_reign(&mut self, now: Now, out: &mut Outputs) {
+    fn tick_as_follower(&mut self, now: Now, out: &mut Outputs) {
         self.say_hello(now, out);
         self.send_away_if_lost(now, out);
         if self.takes_part() {
@@ -395,8 +397,8 @@ impl Monitor {
         }
         for news in next.news {
             match news {
-                News::Elected(term) => self.begin_reign(now, term, out),
-                News::Deposed => self.end_reign(now, out),
+                News::Elected(term) => self.become_leader(now, term, out),
+                News::Deposed => self.step_down(now, out),
             }
         }
         if next.wants_state {
@@ -499,7 +501,7 @@ impl Node for Monitor {
                 self.tick_clocks(now, out);
                 self.measure_room();
             } else {
-                self.tick_without_reign(now, out);
+                self.tick_as_follower(now, out);
             }
             self.standing_changed(now);
             self.work(now, out);

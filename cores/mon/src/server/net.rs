@@ -29,8 +29,8 @@ impl Monitor {
         self.follow_conns(from, out);
     }
 
-    /// Knows the connections that the outputs from `from` on open, and forgets those that they close. Each messenger has numbers of its
-    /// own for those that it opens.
+    /// Knows the connections that the outputs from `from` on open, and forgets those that they close. Each messenger
+    /// has numbers of its own for those that it opens.
     pub(super) fn follow_conns(&mut self, from: usize, out: &Outputs) {
         for output in &out.0[from..] {
             match output {

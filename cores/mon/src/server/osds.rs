@@ -122,8 +122,8 @@ impl Monitor {
         Levels::told(boot.metadata.get(Levels::KEY)).refusal(map.level.max(reached)).map_or(Ok(()), Err)
     }
 
-    /// An OSD knows a higher level than the map has: the monitors were made anew of a state from before its raise. What the OSD wrote since
-    /// may be of that level, so it holds at once.
+    /// An OSD knows a higher level than the map has: the monitors were made anew of a state from before its raise. What
+    /// the OSD wrote since may be of that level, so it holds at once.
     fn take_up_level(&mut self, now: Now, state: &State, boot: &OsdBoot, out: &mut Outputs) {
         let level = Levels::reached(boot.metadata.get(Levels::REACHED));
         if level <= state.osdmap.level {
@@ -307,8 +307,8 @@ fn stays(state: &State, boot: &OsdBoot) -> bool {
     known == boot.metadata.get("hostname") && !state.osdmap.crush.parents(boot.osd).is_empty()
 }
 
-/// Puts an OSD below its host, with the weight of its size, if it is not there yet; gives it a class. A host that has no bucket gets one
-/// where the OSD says that it is (`crush_location`). One that exists stays where it is.
+/// Puts an OSD below its host, with the weight of its size, if it is not there yet; gives it a class. A host that has
+/// no bucket gets one where the OSD says that it is (`crush_location`). One that exists stays where it is.
 fn place(state: &State, inc: &mut Incremental, boot: &OsdBoot) -> Result<(), crush::Error> {
     let host = boot.metadata.get("hostname").map_or("localhost", String::as_str);
     let class = boot.metadata.get("default_device_class").map_or("ssd", String::as_str);

@@ -30,7 +30,8 @@ fn all_below_limit_is_down(state: &State, env: &Env, osd: OsdId) -> bool {
     }
 }
 
-/// Seconds that an OSD may be down before it is out; more for one that is often only slow (`mon_osd_adjust_down_out_interval`).
+/// Seconds that an OSD may be down before it is out; more for one that is often only slow
+/// (`mon_osd_adjust_down_out_interval`).
 fn patience(state: &State, env: &Env, osd: OsdId, after: f64) -> f64 {
     let Some(xinfo) = state.osdmap.osd_xinfo.get(osd as usize) else { return after };
     match monitor_flag(state, env, "mon_osd_adjust_down_out_interval") {

@@ -1,9 +1,9 @@
 //! The sessions between monitors.
 //!
-//! Each monitor opens a lossy session to each other one, on its own messenger: what it says goes there, and answers come back on it. Who
-//! connects must have shown the key of `mon.`, which only monitors have. A message that is lost does no harm: who asks asks again. Where
-//! another monitor is, is told by its record and the monitor map; a monitor that is not taken in yet knows some addresses, and answers on
-//! the sessions that others opened.
+//! Each monitor opens a lossy session to each other one, on its own messenger: what it says goes there, and answers
+//! come back on it. Who connects must have shown the key of `mon.`, which only monitors have. A message that is lost
+//! does no harm: who asks asks again. Where another monitor is, is told by its record and the monitor map; a monitor
+//! that is not taken in yet knows some addresses, and answers on the sessions that others opened.
 
 use super::Monitor;
 use super::rights::Rights;

@@ -49,8 +49,8 @@ impl Monitor {
         }
     }
 
-    /// Pool changes need the right to write OSD state. Numbers of snapshots that clients keep themselves are also given to
-    /// those who may write in the pool: what they do with them they do there.
+    /// Pool changes need the right to write OSD state. Numbers of snapshots that clients keep themselves are also given
+    /// to those who may write in the pool: what they do with them they do there.
     fn may_pool_op(&self, session: SessionId, ask: &PoolOp) -> bool {
         match ask.op {
             pool_op::CREATE_UNMANAGED_SNAP | pool_op::DELETE_UNMANAGED_SNAP => self.may_number_snaps(session, ask.pool.into()),

@@ -27,7 +27,7 @@ impl Monitor {
     ) {
         let (base, mut made) = (self.newest().clone(), None);
         if let Some(mut inc) = osdmap {
-            planner::newborn::place(&base.osdmap, &mut inc);
+            planner::initial_placement::place(&base.osdmap, &mut inc);
             manager::stepping::inherit(&base.osdmap, &mut inc);
             planner::orders::release(&base.osdmap, &mut inc);
             planner::temps::clean(&base.osdmap, &mut inc);

@@ -99,7 +99,7 @@ impl Monitor {
         let changed = old.iter().filter(|(name, entity)| new.get(*name) != Some(*entity)).map(|(name, _)| name);
         let open: Vec<(Side, SessionId, EntityName)> = {
             let changed: std::collections::BTreeSet<&EntityName> = changed.filter(|name| name.kind != EntityType::Mon).collect();
-            let here = self.sessions.0.iter().filter(|((_, id), s)| !self.far.has(*id) && changed.contains(&s.peer.name));
+            let here = self.sessions.0.iter().filter(|((_, id), s)| !self.remote.has(*id) && changed.contains(&s.peer.name));
             here.map(|((side, id), s)| (*side, *id, s.peer.name.clone())).collect()
         };
         for (side, session, name) in open {
@@ -125,7 +125,7 @@ impl Monitor {
         let due: Vec<EntityName> = self.ending.iter().filter(|(_, at)| **at <= now.mono).map(|(name, _)| name.clone()).collect();
         for name in due {
             self.ending.remove(&name);
-            let mine = self.sessions.0.iter().filter(|((_, id), s)| s.peer.name == name && !self.far.has(*id));
+            let mine = self.sessions.0.iter().filter(|((_, id), s)| s.peer.name == name && !self.remote.has(*id));
             let open: Vec<(Side, SessionId)> = mine.map(|(key, _)| *key).collect();
             open.into_iter().for_each(|(side, session)| self.turn_away(now, side, session));
         }

@@ -15,8 +15,9 @@ use types::{EntityName, Message, OsdId, SessionId};
 
 /// Bytes of the name of a host, as DNS has it. A longer one is no host's.
 const HOST: usize = 255;
-/// How long after it asked for the OSD map once a session hears of OSDs that die, without asking. A client asks once when it begins. If
-/// what it learns of dies in that very moment, it would ask again only when it holds its operation for late, after 10 to 15 s.
+/// How long after it asked for the OSD map once a session hears of OSDs that die, without asking. A client asks once
+/// when it begins. If what it learns of dies in that very moment, it would ask again only when it holds its operation
+/// for late, after 10 to 15 s.
 const NEWCOMER: Duration = Duration::from_secs(30);
 
 /// Whose messenger.
@@ -91,7 +92,7 @@ impl Monitor {
     pub(super) fn closed(&mut self, now: Now, side: Side, session: SessionId) {
         self.turns.forget(side, session);
         let there = self.sessions.0.remove(&(side, session)).is_some();
-        if there && side == Side::Mon && self.asks_any() && !self.far.has(session) {
+        if there && side == Side::Mon && self.asks_any() && !self.remote.has(session) {
             self.forget_asks(session);
         }
         if side == Side::Mgr {
@@ -171,7 +172,8 @@ impl Monitor {
         }
     }
 
-    /// Sends what a subscription lacks. `first` if it was just made; `made` are messages of this state that others were sent.
+    /// Sends what a subscription lacks. `first` if it was just made; `made` are messages of this state that others were
+    /// sent.
     fn serve_subscription(&mut self, session: SessionId, topic: Topic, first: bool, made: &mut Made) {
         let state = self.replica.applied.clone();
         let Some(entry) = self.sessions.0.get_mut(&(Side::Mon, session)) else { return };

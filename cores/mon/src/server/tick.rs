@@ -103,8 +103,8 @@ impl Monitor {
         }
     }
 
-    /// Marks down the OSDs that this monitor alone must judge: those that have not reported for very long, and those that left when nobody is
-    /// there to say whether they live.
+    /// Marks down the OSDs that this monitor alone must judge: those that have not reported for very long, and those
+    /// that left when nobody is there to say whether they live.
     fn silent_osds(&mut self, now: Now, state: &State, inc: &mut Incremental, lines: &mut Vec<(u16, String)>) {
         let map = &state.osdmap;
         let grace = Duration::from_secs(effective::monitor_number(state, &self.env, "mon_osd_report_timeout").max(1.0) as u64);

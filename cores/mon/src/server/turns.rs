@@ -1,12 +1,14 @@
-//! The share of one client: commands and pool operations that a session gives in a loop. Each pool operation makes a map for all.
+//! The share of one client: commands and pool operations that a session gives in a loop. Each pool operation makes a
+//! map for all.
 //!
-//! A client that waits for an answer and asks again at once takes as much of the monitor as there is. So each session of a client may give
-//! [`BURST`] commands as fast as it likes, and [`PER_SECOND`] in a second afterwards. Those beyond wait, in their order, and the session's
-//! memory at the messenger stays taken meanwhile: so what waits is bounded as all that a session has under way. Programs that give one
-//! command each, scripts of some hundred commands, and daemons do not notice.
+//! A client that waits for an answer and asks again at once takes as much of the monitor as there is. So each session
+//! of a client may give [`BURST`] commands as fast as it likes, and [`PER_SECOND`] in a second afterwards. Those beyond
+//! wait, in their order, and the session's memory at the messenger stays taken meanwhile: so what waits is bounded as
+//! all that a session has under way. Programs that give one command each, scripts of some hundred commands, and daemons
+//! do not notice.
 //!
-//! What waits is lost with its session, as what was not dealt with yet. A monitor that does not lead counts for its own sessions; the
-//! leader does not count what others pass on.
+//! What waits is lost with its session, as what was not dealt with yet. A monitor that does not lead counts for its own
+//! sessions; the leader does not count what others pass on.
 
 use super::Monitor;
 use super::sessions::Side;

@@ -9,8 +9,8 @@ use monstate::state::{Change, State};
 use node::{Now, Outputs};
 
 impl Monitor {
-    /// Before, groups of one copy stayed where they were, whatever the map said. Now their primaries would move them home, all
-    /// at once and unasked: in a cluster that has such groups, that waits for a person.
+    /// Before, groups of one copy stayed where they were, whatever the map said. Now their primaries would move them
+    /// home, all at once and unasked: in a cluster that has such groups, that waits for a person.
     pub(super) fn let_one_copy_move(&mut self, now: Now, out: &mut Outputs) {
         let state = self.newest().clone();
         if state.keys.contains_key(ONE_COPY_MOVES) {

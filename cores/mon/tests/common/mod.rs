@@ -1,4 +1,5 @@
-//! A monitor in a small world: a disk that may lose or tear what was not acknowledged, and peers over a perfect network.
+//! A monitor in a small world: a disk that may lose or tear what was not acknowledged, and peers over a perfect
+//! network.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 

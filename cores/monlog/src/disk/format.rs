@@ -321,8 +321,8 @@ pub(crate) struct Replayed {
     pub(crate) torn: bool,
 }
 
-/// Reads the groups of `sb`'s area from `log`, the bytes behind its snapshot, onto what the snapshot says. The first group that is not whole
-/// ends the log if nothing was written after it; else it is corruption.
+/// Reads the groups of `sb`'s area from `log`, the bytes behind its snapshot, onto what the snapshot says. The first
+/// group that is not whole ends the log if nothing was written after it; else it is corruption.
 ///
 /// # Errors
 /// What is damaged, or contradicts itself.

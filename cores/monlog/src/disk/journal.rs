@@ -1,9 +1,9 @@
 //! Keeps the log and its snapshots on a disk: opens, appends groups, folds the log into snapshots.
 //!
-//! A monitor has most to say when its host is full: that OSDs are full, so that clients wait. It often shares that host with them. So space
-//! is claimed before it is needed, by writing zeros: behind the log's end, and in the other area for the next snapshot and a log behind it.
-//! When nothing more can be claimed, the log is folded as soon as it has used up its claim, and goes on in the other area, for as long as
-//! the state does not outgrow them.
+//! A monitor has most to say when its host is full: that OSDs are full, so that clients wait. It often shares that host
+//! with them. So space is claimed before it is needed, by writing zeros: behind the log's end, and in the other area
+//! for the next snapshot and a log behind it. When nothing more can be claimed, the log is folded as soon as it has
+//! used up its claim, and goes on in the other area, for as long as the state does not outgrow them.
 
 use super::format::{
     AREAS_AT, BLOCK, GROUP_HEAD, Group, MARKS_BYTES, SLOT, Slot, Snapshot, Super, VERSION, check_snapshot, is_zero,
@@ -54,7 +54,8 @@ pub(crate) enum Event {
         /// A cut-off write follows the last group.
         torn: bool,
     },
-    /// The disk has a store of version 1. The owner must write a snapshot before it appends; until that is in force, the store is of version 1.
+    /// The disk has a store of version 1. The owner must write a snapshot before it appends; until that is in force,
+    /// the store is of version 1.
     Old {
         /// Entries up to this one are in the state.
         index: Index,
@@ -211,8 +212,8 @@ impl Journal {
             .find_map(|(area, least, to)| (self.claimed[area] < least).then_some(Claim::Area { area, to }))
     }
 
-    /// Claims space, if that is due and nothing else is under way. Not before the owner has taken up what was read: it may have to
-    /// write a snapshot first.
+    /// Claims space, if that is due and nothing else is under way. Not before the owner has taken up what was read: it
+    /// may have to write a snapshot first.
     pub fn claim(&mut self, now: Now, out: &mut Outputs) {
         if self.claim_at == Mono::NEVER {
             self.claim_at = now.mono.plus(CLAIM_AGAIN);
@@ -532,7 +533,8 @@ impl Journal {
         self.request(DiskOp::Write { offset, data, durable: true }, out);
     }
 
-    /// What is to be written does not fit the area and never will. The monitor is as one whose host is full: it answers what reads, and tells.
+    /// What is to be written does not fit the area and never will. The monitor is as one whose host is full: it answers
+    /// what reads, and tells.
     fn wait_for_ever(&mut self, phase: Phase) {
         self.phase = phase;
         self.retry = Some((Mono::NEVER, 0, Rope::new()));

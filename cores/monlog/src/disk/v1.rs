@@ -57,8 +57,9 @@ fn group(fsid: &[u8; 16], bytes: &[u8]) -> Option<(Group, u32, usize)> {
     Some((Group { generation, previous, durable, entries }, crc, end.next_multiple_of(BLOCK)))
 }
 
-/// The entries in the area of `sb`, out of the bytes behind its snapshot; the bytes that their groups take; and whether a write that a crash cut
-/// short follows them. The first group that is not whole ends the log, unless a later one says that it had been durable.
+/// The entries in the area of `sb`, out of the bytes behind its snapshot; the bytes that their groups take; and whether
+/// a write that a crash cut short follows them. The first group that is not whole ends the log, unless a later one says
+/// that it had been durable.
 ///
 /// # Errors
 /// What is damaged.

@@ -1,6 +1,8 @@
-//! Ways back for monitors that were lost: a backup and its restoration, one monitor that goes on alone, a state made of what OSDs know.
+//! Ways back for monitors that were lost: a backup and its restoration, one monitor that goes on alone, a state made of
+//! what OSDs know.
 //!
-//! All of it works on bytes of stores that no monitor runs on, and gives the bytes of a new store. Nothing here does input or output.
+//! All of it works on bytes of stores that no monitor runs on, and gives the bytes of a new store. Nothing here does
+//! input or output.
 //!
 //! | function | from | the new store holds |
 //! |---|---|---|
@@ -8,20 +10,21 @@
 //! | [`restore`] | a backup | what was committed when the backup was made |
 //! | [`rebuild`] | keys of this host, an OSD map | the OSD map, keys of daemons and of the administrator; else a new cluster's state |
 //!
-//! *The new log* has one voter with a number that nobody had, in a term above the old one. So no monitor from before counts it, and it
-//! counts none of them.
+//! *The new log* has one voter with a number that nobody had, in a term above the old one. So no monitor from before
+//! counts it, and it counts none of them.
 //!
-//! *OSD maps.* The newest map that anybody can give counts, whether from the store or from an OSD: only what OSDs had a map of can
-//! they have done. What the lost monitors decided after it is not known. So the new map's epoch is far above ([`JUMP`], and ten for
-//! each second since a backup), and it alone is in the history: whoever has an older map gets this one in full. In it
+//! *OSD maps.* The newest map that anybody can give counts, whether from the store or from an OSD: only what OSDs had a
+//! map of can they have done. What the lost monitors decided after it is not known. So the new map's epoch is far above
+//! ([`JUMP`], and ten for each second since a backup), and it alone is in the history: whoever has an older map gets
+//! this one in full. In it
 //!
-//! - each pool is told to send everything again, which ends the interval of each group at every OSD, whatever it knew before. Members
-//!   must agree anew, and what one of them wrote in an interval that the others never heard of counts;
+//! - each pool is told to send everything again, which ends the interval of each group at every OSD, whatever it knew
+//!   before. Members must agree anew, and what one of them wrote in an interval that the others never heard of counts;
 //! - numbers that must never be given twice go up: of pools, of snapshots, and of clients in the auth database;
-//! - if there are OSDs whose maps were not seen, all OSDs that were ever up are up in it, and `nodown` is set. No
-//!   group serves then without all of its members of that map, until a person has seen that those who are missing are lost, and takes
-//!   the flag away. Else a member that missed the last writes might serve alone. The map of a rescued monitor may be old, too: it may have
-//!   been cut off for long before the others were lost.
+//! - if there are OSDs whose maps were not seen, all OSDs that were ever up are up in it, and `nodown` is set. No group
+//!   serves then without all of its members of that map, until a person has seen that those who are missing are lost,
+//!   and takes the flag away. Else a member that missed the last writes might serve alone. The map of a rescued monitor
+//!   may be old, too: it may have been cut off for long before the others were lost.
 
 mod backup;
 mod store;
@@ -109,8 +112,8 @@ pub fn crush_map(read: &mut ReadAt<'_>, len: u64, fsid: [u8; 16]) -> Result<Arc<
     Ok(stored(read, len, fsid)?.committed.osdmap.crush.clone())
 }
 
-/// The last entry of a monitor's store: its term and its index. Of two stores of one cluster the one with the larger term knows more; of
-/// equal terms, the one with the larger index.
+/// The last entry of a monitor's store: its term and its index. Of two stores of one cluster the one with the larger
+/// term knows more; of equal terms, the one with the larger index.
 ///
 /// # Errors
 /// What is wrong with the store. A store that is being written may look damaged for a moment.

@@ -22,7 +22,8 @@ pub(crate) struct Stored {
     pub(crate) committed: State,
     /// The newest term that its voter knew.
     pub(crate) term: u64,
-    /// The last entry. Of two stores of one log the one whose term is larger knows more; of equal terms, the one whose index is.
+    /// The last entry. Of two stores of one log the one whose term is larger knows more; of equal terms, the one whose
+    /// index is.
     pub(crate) at: Position,
     /// Entries behind the snapshot.
     pub(crate) entries: usize,

@@ -113,8 +113,8 @@ impl Place {
         }
     }
 
-    /// Says how near a mask is, for those that fit: a place counts above a class, a near one above a far one, and any above none. The
-    /// greatest counts.
+    /// Says how near a mask is, for those that fit: a place counts above a class, a near one above a far one, and any
+    /// above none. The greatest counts.
     fn nearness(&self, mask: &str) -> i32 {
         match mask.split_once(':') {
             None => i32::MIN,
@@ -150,8 +150,8 @@ impl ConfigDb {
     }
 
     /// The options that count for one entity: option → (section, value). Later ones win: everybody, its kind, the parts
-    /// of its name before a dot (`client.a` for `client.a.b`), itself; within each the unmasked before the masked, and of those the
-    /// nearer place last, whatever its name.
+    /// of its name before a dot (`client.a` for `client.a.b`), itself; within each the unmasked before the masked, and
+    /// of those the nearer place last, whatever its name.
     pub fn for_entity(&self, name: &EntityName, place: &Place) -> BTreeMap<String, (String, String)> {
         let mut result = BTreeMap::new();
         let whole = name.to_string();

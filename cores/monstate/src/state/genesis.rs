@@ -15,8 +15,8 @@ use types::{Fsid, UTime};
 
 /// The stored key that says that pools of one copy move like all others. Clusters without it are older.
 pub const ONE_COPY_MOVES: &str = "nacre/one-copy-moves";
-/// The stored key that says that the defaults of pools follow the hardware, with the number of copies that was set last. Clusters
-/// without it are older, or were made with defaults of their own.
+/// The stored key that says that the defaults of pools follow the hardware, with the number of copies that was set
+/// last. Clusters without it are older, or were made with defaults of their own.
 pub const DEFAULTS_FOLLOW: &str = "nacre/default-size";
 /// Flag bits of every OSD map of this release.
 const FLAGS: u32 = flags::SORTBITWISE | flags::RECOVERY_DELETES | flags::PURGED_SNAPDIRS | flags::PGLOG_HARDLIMIT;

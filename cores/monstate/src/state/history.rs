@@ -1,7 +1,8 @@
 //! Past OSD maps, as the bytes that were made when they were applied.
 //!
-//! An OSD that was away must go through each change that a group's history may need: those since the group was last clean.
-//! So changes are kept until the leader says that nobody needs them ([`History::trim`]), and never more than [`CEILING`].
+//! An OSD that was away must go through each change that a group's history may need: those since the group was last
+//! clean. So changes are kept until the leader says that nobody needs them ([`History::trim`]), and never more than
+//! [`CEILING`].
 
 use bytes::Bytes;
 use denc::{Decode, Encode, Reader};
@@ -71,8 +72,8 @@ impl History {
         self.trim(epoch.saturating_sub(CEILING));
     }
 
-    /// Forgets what leads to maps older than `below`. Whole steps go at once, so that the oldest full map always stands before
-    /// the oldest increment.
+    /// Forgets what leads to maps older than `below`. Whole steps go at once, so that the oldest full map always stands
+    /// before the oldest increment.
     pub fn trim(&mut self, below: Epoch) {
         while let Some(second) = self.second_full().filter(|second| *second <= below) {
             if let Some(first) = self.full.keys().next().copied() {

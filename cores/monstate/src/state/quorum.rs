@@ -1,4 +1,5 @@
-//! What the monitors know of each other, and what was done for clients of any of them. Empty while there is one monitor.
+//! What the monitors know of each other, and what was done for clients of any of them. Empty while there is one
+//! monitor.
 
 use super::done::Done;
 use bytes::Bytes;
@@ -33,8 +34,8 @@ pub struct IdRange {
 }
 denc::plain!(IdRange { life, from, to });
 
-/// A request: of which client (its global id), with which transaction id, of which kind. A client that sends it again, to whichever monitor,
-/// keeps all of them.
+/// A request: of which client (its global id), with which transaction id, of which kind. A client that sends it again,
+/// to whichever monitor, keeps all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestKey {
     /// The client's global id.

@@ -104,7 +104,8 @@ impl ClientAuth {
         Self::new(name, ClientMethod::Cephx(key))
     }
 
-    /// A monitor to other monitors, with the key that all of them share; it asks for no tickets. Without a key: just by name.
+    /// A monitor to other monitors, with the key that all of them share; it asks for no tickets. Without a key: just by
+    /// name.
     pub fn monitor(key: Option<Key>) -> Self {
         let method = key.map_or(ClientMethod::None, ClientMethod::Cephx);
         let name = EntityName::new(EntityType::Mon, "");
@@ -292,8 +293,9 @@ impl ClientAuth {
         self.refusals
     }
 
-    /// A monitor refused the key, or somebody of a service the ticket. The ticket stays until another comes: a daemon that has just started
-    /// has no keys yet and refuses all, which says nothing of the others; and while no monitor answers no other ticket comes.
+    /// A monitor refused the key, or somebody of a service the ticket. The ticket stays until another comes: a daemon
+    /// that has just started has no keys yet and refuses all, which says nothing of the others; and while no monitor
+    /// answers no other ticket comes.
     pub(crate) fn refused(&mut self, progress: &ClientProgress) {
         if matches!(progress, ClientProgress::Proof { .. }) {
             self.refusals += 1;
@@ -334,8 +336,8 @@ impl ClientAuth {
     /// Takes the result and payload of an AUTH_REPLY message in.
     ///
     /// # Errors
-    /// It is no answer to what was asked, or a refusal. The monitor refuses an authentication ticket whose key it let go, as when its
-    /// clock jumped: then the next renewal, which is due at once, proves the key.
+    /// It is no answer to what was asked, or a refusal. The monitor refuses an authentication ticket whose key it let
+    /// go, as when its clock jumped: then the next renewal, which is due at once, proves the key.
     pub fn renew_reply(&mut self, now: Mono, result: i32, payload: &[u8]) -> Result<(), AuthError> {
         if result != 0 {
             if !std::mem::replace(&mut self.denied, true) {

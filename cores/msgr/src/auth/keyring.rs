@@ -49,8 +49,8 @@ impl fmt::Display for KeyringError {
 impl std::error::Error for KeyringError {}
 
 impl Keyring {
-    /// Parses a keyring file by the rules of [`settings::file`]. As in Ceph, a section `[global]` and the field `auid` are skipped, and blanks
-    /// and underscores in the names of fields are the same.
+    /// Parses a keyring file by the rules of [`settings::file`]. As in Ceph, a section `[global]` and the field `auid`
+    /// are skipped, and blanks and underscores in the names of fields are the same.
     ///
     /// # Errors
     /// The text breaks those rules, a section is no entity, a field is unknown or is no key, or an entity has no key.

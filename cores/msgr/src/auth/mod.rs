@@ -1,7 +1,7 @@
 //! Authentication: none, and cephx with its keys, tickets and authorizers.
 //!
-//! An entity proves to a monitor that it knows its key and gets tickets; it shows a ticket to a service, which opens it with
-//! a key that only the service and the monitors have, and finds the entity's name, rights and a session key in it.
+//! An entity proves to a monitor that it knows its key and gets tickets; it shows a ticket to a service, which opens it
+//! with a key that only the service and the monitors have, and finds the entity's name, rights and a session key in it.
 
 mod client;
 mod key;

@@ -17,8 +17,8 @@ pub struct ServiceAuth {
     pub service: EntityType,
     /// Its keys, as the monitor last told them.
     pub keys: RotatingKeys,
-    /// How far beyond its time a ticket is still taken: clocks jump and differ. What bounds a ticket's life for sure is that its
-    /// key is let go.
+    /// How far beyond its time a ticket is still taken: clocks jump and differ. What bounds a ticket's life for sure is
+    /// that its key is let go.
     pub tolerance: Duration,
     /// Whose older tickets are not taken any more.
     pub revoked: BTreeMap<EntityName, Revoked>,

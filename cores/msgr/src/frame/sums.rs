@@ -1,5 +1,5 @@
-//! Checksums of a message's data, computed while it comes: of all of it, which the sender states, and of each block, which a store needs.
-//! The one follows from the others, so the bytes are gone through once.
+//! Checksums of a message's data, computed while it comes: of all of it, which the sender states, and of each block,
+//! which a store needs. The one follows from the others, so the bytes are gone through once.
 
 use kernels::{SEED, crc32c, crc32c_concat, crc32c_concat_4k};
 use types::BlockSums;

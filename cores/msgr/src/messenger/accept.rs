@@ -192,8 +192,8 @@ impl Messenger {
         }))
     }
 
-    /// The session that the peer believes not to have opened yet, because it missed the answer. Ends the sessions of its earlier
-    /// lives: the same name at another address.
+    /// The session that the peer believes not to have opened yet, because it missed the answer. Ends the sessions of
+    /// its earlier lives: the same name at another address.
     fn lossless_again(&mut self, peer: &Peer, ident: &ClientIdent) -> Result<Option<SessionId>, Fault> {
         let mut again = None;
         let mut dead = Vec::new();

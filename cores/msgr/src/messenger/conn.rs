@@ -168,8 +168,8 @@ impl Conn {
         }
     }
 
-    /// Both directions' keys are there: signs what was received, remembers what the peer must have signed, and seals from now on
-    /// in secure mode.
+    /// Both directions' keys are there: signs what was received, remembers what the peer must have signed, and seals
+    /// from now on in secure mode.
     pub(super) fn authenticated(&mut self, keys: &SessionKeys) -> Result<(), Fault> {
         let received = self.reader.take_transcript();
         let sent = self.sent.take().unwrap_or_default();

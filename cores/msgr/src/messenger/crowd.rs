@@ -1,6 +1,7 @@
 //! How many sessions clients have, so that no key keeps everybody else out.
 //!
-//! All connections have one limit, because memory and descriptors have. Who fills it shuts the door for all; so the last places are kept:
+//! All connections have one limit, because memory and descriptors have. Who fills it shuts the door for all; so the
+//! last places are kept:
 //!
 //! | who | may have |
 //! |---|---|
@@ -9,10 +10,11 @@
 //! | all clients together | all but [`Limits::strangers`] and [`Limits::reserve`] |
 //! | daemons, and whoever may do everything (an administrator) | all |
 //!
-//! Strangers are bounded by themselves, and the oldest makes room; so a daemon or an administrator finds a place whatever clients do, as
-//! long as their own kind does not take the reserve.
+//! Strangers are bounded by themselves, and the oldest makes room; so a daemon or an administrator finds a place
+//! whatever clients do, as long as their own kind does not take the reserve.
 //!
-//! Many clients may share a key and an address (the guests of a host), so the bounds are wide: they are for floods, not for quotas.
+//! Many clients may share a key and an address (the guests of a host), so the bounds are wide: they are for floods, not
+//! for quotas.
 
 use crate::{Limits, Peer};
 use node::Mono;

@@ -39,8 +39,8 @@ impl LogGate {
         self.log_seldom_as(now, level, &what, text, out);
     }
 
-    /// A line of this side's own doing, which comes again for as long as the reason stands: it is written once a minute, and then says
-    /// how often it would have been. `what` tells it from other lines.
+    /// A line of this side's own doing, which comes again for as long as the reason stands: it is written once a
+    /// minute, and then says how often it would have been. `what` tells it from other lines.
     pub(super) fn log_seldom_as(&mut self, now: Mono, level: Level, what: &str, text: String, out: &mut Outputs) {
         let before = self.said.iter_mut().find(|said| said.what == what);
         let times = match before {

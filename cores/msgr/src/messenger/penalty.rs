@@ -1,8 +1,9 @@
 //! Clients that send what is not understood, are refused, and come back at once.
 //!
-//! A stock client does not learn from a closed connection why it was closed: it opens another and sends the same again, hundreds of times a second.
-//! The first refusal of a client closes its connection at once. Each further one lets the connection stand unread for twice as long
-//! before it is closed, so that a client costs a bounded number of handshakes and log lines.
+//! A stock client does not learn from a closed connection why it was closed: it opens another and sends the same again,
+//! hundreds of times a second. The first refusal of a client closes its connection at once. Each further one lets the
+//! connection stand unread for twice as long before it is closed, so that a client costs a bounded number of handshakes
+//! and log lines.
 
 use super::conn::Conn;
 use node::{ConnId, Mono};

@@ -1,5 +1,5 @@
-//! Conversations of stock clients with a real cluster: ours understands the client's half as it was recorded, and writes the
-//! server's half as it was recorded.
+//! Conversations of stock clients with a real cluster: ours understands the client's half as it was recorded, and
+//! writes the server's half as it was recorded.
 
 use super::*;
 use crate::frame::*;

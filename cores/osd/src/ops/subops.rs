@@ -1,4 +1,5 @@
-//! What this OSD did for copies that other OSDs lead, with Ceph's names where it has some (those of reads are of later releases).
+//! What this OSD did for copies that other OSDs lead, with Ceph's names where it has some (those of reads are of later
+//! releases).
 
 use crate::perf::{Latency, average};
 use counters::Readings;

@@ -111,8 +111,8 @@ impl Perf {
 }
 
 impl Osd {
-    /// A round's sends were handed over: what was answered in it is over. It counts up to this moment: a read from memory is answered in
-    /// the round in which it came, and would last no time otherwise.
+    /// A round's sends were handed over: what was answered in it is over. It counts up to this moment: a read from
+    /// memory is answered in the round in which it came, and would last no time otherwise.
     pub(crate) fn answers_left(&mut self, now: Now) {
         self.perf.note(now.mono);
         let answered = self.ops.take_answered();

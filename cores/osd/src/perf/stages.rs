@@ -1,13 +1,16 @@
 //! Where the time of an operation goes.
 //!
-//! The core has no clock: it is told the time with every input, at the beginning of each turn, and when a round's outputs
-//! were handed over ([`node::Node::carried_out`]). An operation is executed in the call that brought its last missing piece,
-//! so the next reading after that call's is the end of its execution. The stages of one operation add up to its latency:
+//! The core has no clock: it is told the time with every input, at the beginning of each turn, and when a round's
+//! outputs were handed over ([`node::Node::carried_out`]). An operation is executed in the call that brought its last
+//! missing piece, so the next reading after that call's is the end of its execution. The stages of one operation add up
+//! to its latency:
 //!
-//! - *queued*: from the whole message to the beginning of its last, successful execution; data that it had to wait for is in it
+//! - *queued*: from the whole message to the beginning of its last, successful execution; data that it had to wait for
+//!   is in it
 //! - *executing*: the operation over the object, its transaction, the store's taking it
 //! - *journaling* (writes): until the transaction is durable here and the driver has brought the news
-//! - *copying* (writes): from then until all other copies have promised that it is durable there, as far as that takes longer
+//! - *copying* (writes): from then until all other copies have promised that it is durable there, as far as that takes
+//!   longer
 //! - *replying*: what else is done in that round, until all of the round's sends are handed to the driver
 
 use super::latency::Latency;

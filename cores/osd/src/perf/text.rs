@@ -1,4 +1,5 @@
-//! What was counted, as values for the table of counters ([`counters::osd`]), and the distributions of `perf histogram dump`.
+//! What was counted, as values for the table of counters ([`counters::osd`]), and the distributions of `perf histogram
+//! dump`.
 
 use super::latency::average;
 use super::stages::STAGES;

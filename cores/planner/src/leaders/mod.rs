@@ -1,27 +1,29 @@
 //! Who leads groups: orders ([`crate::orders`]) with which each OSD leads its share of the groups that it holds.
 //!
-//! Clients read from a group's leader, and it does most of the work of writes. CRUSH draws lots for that place, too: of 32 groups of
-//! three copies on three OSDs, one OSD led 18 and another 6.
+//! Clients read from a group's leader, and it does most of the work of writes. CRUSH draws lots for that place, too: of
+//! 32 groups of three copies on three OSDs, one OSD led 18 and another 6.
 //!
-//! **The share.** Each group is shared among its members, by their primary affinity; equally if all have none. An OSD that holds twice
-//! as many groups leads twice as many.
+//! **The share.** Each group is shared among its members, by their primary affinity; equally if all have none. An OSD
+//! that holds twice as many groups leads twice as many.
 //!
-//! **Who may lead**: a member that does not decline by its primary affinity ([`OsdMap::declines_to_lead`]); if all decline, each. So an OSD
-//! never leads a group that it would not lead without orders because of its affinity.
+//! **Who may lead**: a member that does not decline by its primary affinity ([`OsdMap::declines_to_lead`]); if all
+//! decline, each. So an OSD never leads a group that it would not lead without orders because of its affinity.
 //!
-//! **A step** takes one group from an OSD that leads more than its share and gives one to an OSD that leads less, if the difference is
-//! more than one group. Where they share no group it goes over others: each of them gives one away and gets one. When no OSD is further than the
-//! allowed deviation from its share of a pool, steps that make the sum over all pools evener follow, as long as each pool stays
-//! within the deviation.
+//! **A step** takes one group from an OSD that leads more than its share and gives one to an OSD that leads less, if
+//! the difference is more than one group. Where they share no group it goes over others: each of them gives one away
+//! and gets one. When no OSD is further than the allowed deviation from its share of a pool, steps that make the sum
+//! over all pools evener follow, as long as each pool stays within the deviation.
 //!
-//! **It ends**, for the same reason as moves of copies do: the first kind of step lowers what pools are charged for OSDs beyond the
-//! deviation, the second leaves it and lowers the sum of squares over all. **It does not fight** with moves of copies:
-//! those go by sets of OSDs, which orders do not change; and leaders are looked at when copies are at rest.
+//! **It ends**, for the same reason as moves of copies do: the first kind of step lowers what pools are charged for
+//! OSDs beyond the deviation, the second leaves it and lowers the sum of squares over all. **It does not fight** with
+//! moves of copies: those go by sets of OSDs, which orders do not change; and leaders are looked at when copies are at
+//! rest.
 //!
-//! Each group whose leader changes peers anew, so a step prefers groups whose order goes, then those whose order changes.
+//! Each group whose leader changes peers anew, so a step prefers groups whose order goes, then those whose order
+//! changes.
 //!
-//! Groups that have an exception in `pg_temp` or `primary_temp`, an entry of `pg_upmap` that is no order, or members that are
-//! down, stay as they are, and count.
+//! Groups that have an exception in `pg_temp` or `primary_temp`, an entry of `pg_upmap` that is no order, or members
+//! that are down, stay as they are, and count.
 
 use crate::orders::is_order;
 use crate::upmap::Limits;
@@ -214,8 +216,8 @@ impl<'a> Search<'a> {
         self.make(found)
     }
 
-    /// Finds the way of a step: between OSDs whose difference is more than one group, one of them off its share by more than may be; the
-    /// OSD that leads most above its share first.
+    /// Finds the way of a step: between OSDs whose difference is more than one group, one of them off its share by more
+    /// than may be; the OSD that leads most above its share first.
     fn first(
         &self,
         above: &BTreeMap<OsdId, f64>,

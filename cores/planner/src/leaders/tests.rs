@@ -1,7 +1,7 @@
 //! Orders are made until each OSD leads its share; they end, fight with nothing, and go when copies go elsewhere.
 
 use super::*;
-use crate::newborn;
+use crate::initial_placement;
 use crate::orders::release;
 use crate::testmaps::{cluster, pool};
 use crate::upmap;
@@ -20,7 +20,7 @@ fn groups(map: &OsdMap) -> Vec<PgId> {
 fn changed(map: &OsdMap, make: impl FnOnce(&mut Incremental)) -> OsdMap {
     let mut inc = Incremental::new(map.epoch + 1, map.fsid, UTime::ZERO);
     make(&mut inc);
-    newborn::place(map, &mut inc);
+    initial_placement::place(map, &mut inc);
     release(map, &mut inc);
     map.apply(&inc).unwrap()
 }
@@ -200,7 +200,8 @@ fn a_set_that_somebody_names_is_no_order_and_stays() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Whatever the weights, and whatever happened before: rounds end, each makes the cluster evener, and nobody leads against its will.
+    /// Whatever the weights, and whatever happened before: rounds end, each makes the cluster evener, and nobody leads
+    /// against its will.
     #[test]
     fn any_cluster_comes_to_rest(
         weights in prop::collection::vec(prop::collection::vec(1..=4u32, 1..=3), 3..=6),

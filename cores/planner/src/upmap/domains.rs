@@ -1,8 +1,9 @@
 //! What a rule keeps apart, for changes that CRUSH does not make itself.
 //!
-//! A rule starts from an item and descends by types: racks, then hosts in them. A copy may go from one OSD to another if both
-//! are below the same start, in the same bucket of each type but the last, and no other copy is in the target's bucket of the
-//! last type. That refuses some exchanges that a rule would allow (a whole rack for another), and allows none that it forbids.
+//! A rule starts from an item and descends by types: racks, then hosts in them. A copy may go from one OSD to another
+//! if both are below the same start, in the same bucket of each type but the last, and no other copy is in the target's
+//! bucket of the last type. That refuses some exchanges that a rule would allow (a whole rack for another), and allows
+//! none that it forbids.
 
 use crush::{Map, op};
 use std::collections::BTreeMap;
@@ -72,7 +73,8 @@ impl Domains {
     }
 }
 
-/// The descents of a rule. Types of which it chooses a single bucket below another one keep nothing apart and are left out.
+/// The descents of a rule. Types of which it chooses a single bucket below another one keep nothing apart and are left
+/// out.
 fn descents(map: &Map, rule: u32) -> Vec<Descent> {
     let mut descents: Vec<Descent> = Vec::new();
     for step in map.rule(rule).map_or(&[][..], |r| &r.steps) {
@@ -89,8 +91,8 @@ fn descents(map: &Map, rule: u32) -> Vec<Descent> {
     descents
 }
 
-/// Calls `found` for each OSD below an item that is below a bucket of each type, in this order. `above`: the buckets of the types
-/// that were met.
+/// Calls `found` for each OSD below an item that is below a bucket of each type, in this order. `above`: the buckets of
+/// the types that were met.
 fn walk(map: &Map, item: i32, kinds: &[i32], above: &mut Vec<(usize, i32)>, found: &mut impl FnMut(OsdId, Vec<i32>)) {
     if above.len() > DEEPEST {
         return;

@@ -1,21 +1,25 @@
 //! Moves of single copies by `pg_upmap_items`, so that each OSD holds its share of each pool, and of all.
 //!
-//! An OSD's share goes by its weight ([`targets`]). Copies stay as far apart as the pool's rule keeps them ([`domains`]).
+//! An OSD's share goes by its weight ([`targets`]). Copies stay as far apart as the pool's rule keeps them
+//! ([`domains`]).
 //!
-//! A copy goes from an OSD that holds more than its share to one that holds less, if the difference is more than one copy: so
-//! each move makes the pool evener. When no pool has an OSD that is further than the allowed deviation from its share, moves
-//! that make the sum over all pools evener follow, as long as each pool stays within the deviation.
+//! A copy goes from an OSD that holds more than its share to one that holds less, if the difference is more than one
+//! copy: so each move makes the pool evener. When no pool has an OSD that is further than the allowed deviation from
+//! its share, moves that make the sum over all pools evener follow, as long as each pool stays within the deviation.
 //!
-//! Where an OSD is further than one copy from its share, and no group lets a copy go straight, two copies go: one to a third OSD, and
-//! another one from there. The third holds as many as before. For the sum over all pools the two may be of two pools.
+//! Where an OSD is further than one copy from its share, and no group lets a copy go straight, two copies go: one to a
+//! third OSD, and another one from there. The third holds as many as before. For the sum over all pools the two may be
+//! of two pools.
 //!
-//! **It ends.** Let each pool be charged the square of what its OSDs deviate beyond the allowed. A move of the first kind, or two over a third OSD, lower
-//! the charge, one of the second kind leaves it at that and lowers the sum of squares of all.
+//! **It ends.** Let each pool be charged the square of what its OSDs deviate beyond the allowed. A move of the first
+//! kind, or two over a third OSD, lower the charge, one of the second kind leaves it at that and lowers the sum of
+//! squares of all.
 //!
-//! **The least change**: a move that takes back an exception is preferred, then one that changes one, then one that adds one.
-//! Exceptions without effect, and those that break the rule, are removed.
+//! **The least change**: a move that takes back an exception is preferred, then one that changes one, then one that
+//! adds one. Exceptions without effect, and those that break the rule, are removed.
 //!
-//! A group with an order ([`crate::orders`]) is moved like any other; the order goes. One with another entry of `pg_upmap` is not.
+//! A group with an order ([`crate::orders`]) is moved like any other; the order goes. One with another entry of
+//! `pg_upmap` is not.
 
 mod domains;
 mod table;
@@ -199,7 +203,8 @@ impl<'a> Search<'a> {
         self.make_both(found)
     }
 
-    /// Finds a group of one pool by which a copy goes to a third OSD, and a group of another pool by which one goes on from there.
+    /// Finds a group of one pool by which a copy goes to a third OSD, and a group of another pool by which one goes on
+    /// from there.
     fn find_by_two_pools(&self, from: OsdId, to: OsdId, fits: impl Fn(&PoolId, OsdId, OsdId) -> bool) -> Option<[Step; 2]> {
         let room = self.moves.len() + 2 <= self.limits.moves;
         let thirds = self.above.keys().filter(|third| room && **third != from && **third != to);
@@ -298,8 +303,8 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Finds the first pair of OSDs between which there is a move, those between which the difference is largest first. Pairs whose
-/// OSDs both hold their share, or of which a move would only exchange the difference, are none.
+/// Finds the first pair of OSDs between which there is a move, those between which the difference is largest first.
+/// Pairs whose OSDs both hold their share, or of which a move would only exchange the difference, are none.
 fn first<T>(above: &BTreeMap<OsdId, f64>, deviation: f64, mut find: impl FnMut(OsdId, OsdId) -> Option<T>) -> Option<T> {
     let order = order(above);
     for (more, from) in &order {

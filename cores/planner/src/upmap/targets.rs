@@ -1,8 +1,8 @@
 //! How many copies of a pool each OSD should hold.
 //!
-//! The share goes by the weight that the rule gives the OSD, times its weight in the map; OSDs that are out get nothing. A group
-//! has one copy at most in each failure domain, so a domain that is heavier than that can use gets one of each group, and the
-//! rest goes to the others.
+//! The share goes by the weight that the rule gives the OSD, times its weight in the map; OSDs that are out get
+//! nothing. A group has one copy at most in each failure domain, so a domain that is heavier than that can use gets one
+//! of each group, and the rest goes to the others.
 
 use super::domains::Domains;
 use maps::OsdMap;
@@ -12,8 +12,8 @@ use types::{OsdId, PoolId};
 /// The OSDs of one failure domain: the start of the rule that they are below, and the bucket.
 type Domain = (usize, i32);
 
-/// Computes how many of the copies that lie on OSDs each OSD should hold. `held`: how many each holds now; `groups`: of so many
-/// groups.
+/// Computes how many of the copies that lie on OSDs each OSD should hold. `held`: how many each holds now; `groups`: of
+/// so many groups.
 pub(crate) fn targets(
     map: &OsdMap,
     pool: PoolId,

@@ -34,7 +34,8 @@ fn balanced(mut map: OsdMap) -> (OsdMap, usize) {
     panic!("it never ends: {changed} groups were changed");
 }
 
-/// Each group that was changed has as many OSDs as before, where the rule may put them, and no exception without effect.
+/// Each group that was changed has as many OSDs as before, where the rule may put them, and no exception without
+/// effect.
 fn sound(map: &OsdMap, moves: &Moves) {
     for pg in moves.keys() {
         let pool = &map.pools[&pg.pool];
@@ -126,7 +127,8 @@ fn two_level_rules_keep_their_racks() {
     }
 }
 
-/// A map of hosts with OSDs of these weights, some out or of less weight, and pools of these sizes and numbers of groups.
+/// A map of hosts with OSDs of these weights, some out or of less weight, and pools of these sizes and numbers of
+/// groups.
 fn random(
     weights: &[Vec<u32>],
     outs: &BTreeSet<usize>,
@@ -163,7 +165,8 @@ fn a_copy_goes_over_a_third_osd_by_groups_of_two_pools() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Whatever the weights: rounds end, keep the rule, and, where hosts leave a choice, come to one group from the share.
+    /// Whatever the weights: rounds end, keep the rule, and, where hosts leave a choice, come to one group from the
+    /// share.
     #[test]
     fn any_cluster_comes_to_rest(
         weights in prop::collection::vec(prop::collection::vec(1..=4u32, 1..=4), 4..=7),

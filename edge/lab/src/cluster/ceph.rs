@@ -1,7 +1,8 @@
 //! A real Ceph from packages: a monitor, a manager and OSDs as children of this process, on loopback.
 //!
-//! Release 18 lives in a folder of its own. Its daemons run there in a mount namespace of their own, in which /proc, /dev, /sys and the
-//! cluster's folder are bound at the same paths, so one ceph.conf serves inside and outside and no mount outlives the daemons.
+//! Release 18 lives in a folder of its own. Its daemons run there in a mount namespace of their own, in which /proc,
+//! /dev, /sys and the cluster's folder are bound at the same paths, so one ceph.conf serves inside and outside and no
+//! mount outlives the daemons.
 
 use super::{Cluster, Place, Restart, client, free_ports, release};
 use crate::lab::Lab;

@@ -1,7 +1,8 @@
 //! Ceph's object gateway (`radosgw`) on a cluster under test, ours or a real one.
 //!
-//! It is the package of this machine for all clusters, so that two clusters differ by what is below it. Its pools are made before it starts: their
-//! copies, groups and erasure code are those of the measured pool, while what needs keys and values beside objects (index, logs) has copies.
+//! It is the package of this machine for all clusters, so that two clusters differ by what is below it. Its pools are
+//! made before it starts: their copies, groups and erasure code are those of the measured pool, while what needs keys
+//! and values beside objects (index, logs) has copies.
 
 use super::client;
 use crate::lab::Lab;

@@ -1,7 +1,8 @@
 //! Clusters under test: ours, a real Ceph from packages, or one that runs already.
 //!
-//! Owner: [`Cluster`] owns its daemons, disks, mounts and folder; dropping it ends them in that order. Every cluster has one pool that
-//! is measured, [`POOL`], and a ceph.conf for clients in which librbd's cache is off, so that a benchmark reaches the servers.
+//! Owner: [`Cluster`] owns its daemons, disks, mounts and folder; dropping it ends them in that order. Every cluster
+//! has one pool that is measured, [`POOL`], and a ceph.conf for clients in which librbd's cache is off, so that a
+//! benchmark reaches the servers.
 
 mod ceph;
 mod client;
@@ -233,7 +234,8 @@ fn plain(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }
 
-/// A port that is free now, and the one 1,000 above it; no other cluster of this program gets them, other programs only by chance.
+/// A port that is free now, and the one 1,000 above it; no other cluster of this program gets them, other programs only
+/// by chance.
 ///
 /// # Errors
 /// There is none.

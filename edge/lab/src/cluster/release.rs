@@ -17,7 +17,8 @@ const PACKAGES: &str = "ceph-osd,ceph-mon,ceph-mgr,ceph-common,ceph-base";
 /// How long that may take.
 const INSTALL: Duration = Duration::from_secs(1200);
 
-/// The folder of the release that a cluster asks for; `None` for this machine's own. It is installed if it is not there.
+/// The folder of the release that a cluster asks for; `None` for this machine's own. It is installed if it is not
+/// there.
 ///
 /// # Errors
 /// It cannot be installed, or needs root; a `Skip`, since other clusters can go on.
@@ -35,7 +36,8 @@ pub fn root(lab: &Lab, point: &Point) -> Result<Option<PathBuf>> {
     Ok(Some(root))
 }
 
-/// Refuses a folder that somebody else made, or may change: what is in it is started as root. Where it is by default, everybody may make one.
+/// Refuses a folder that somebody else made, or may change: what is in it is started as root. Where it is by default,
+/// everybody may make one.
 fn only_ours(root: &Path, user: u32) -> Result<()> {
     let Ok(found) = std::fs::symlink_metadata(root) else { return Ok(()) };
     let own = found.is_dir() && found.uid() == user && found.mode() & 0o022 == 0;

@@ -16,7 +16,8 @@ pub struct Mounted {
     _held: Held,
 }
 
-/// Options of the articles of 2012 and 2013: inodes of 2 KiB that hold attributes; large btrfs nodes; no times of reads.
+/// Options of the articles of 2012 and 2013: inodes of 2 KiB that hold attributes; large btrfs nodes; no times of
+/// reads.
 fn options(fs: &str) -> (&'static [&'static str], &'static str) {
     match fs {
         "xfs" => (&["-q", "-f", "-i", "size=2048"], "inode64,noatime"),

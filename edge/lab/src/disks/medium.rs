@@ -1,8 +1,9 @@
 //! The medium of a modelled disk: when what was asked is done. Times come from outside.
 //!
-//! It does one thing at a time. A request takes `latency`, its bytes at the disk's rate, and, unless it begins where the one before it
-//! ended, the time of a random request. Without a cache requests are done in the order of their coming. With one, writes are answered
-//! while they have room in it; the medium works them off in rounds over the disk, neighbours as one request, and reads go before that.
+//! It does one thing at a time. A request takes `latency`, its bytes at the disk's rate, and, unless it begins where
+//! the one before it ended, the time of a random request. Without a cache requests are done in the order of their
+//! coming. With one, writes are answered while they have room in it; the medium works them off in rounds over the disk,
+//! neighbours as one request, and reads go before that.
 //!
 //! Invariants: extents in the cache neither overlap nor touch; `held` is the sum of their lengths.
 

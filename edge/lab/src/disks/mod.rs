@@ -1,7 +1,8 @@
-//! Disks for clusters: plain files, loop devices, given block devices, and models of slower disks; file systems on them.
+//! Disks for clusters: plain files, loop devices, given block devices, and models of slower disks; file systems on
+//! them.
 //!
-//! Invariant: a disk that holds anything is refused without `--wipe`, and only disks that the experiment names are touched. Loop
-//! devices, mounts and the process of a model are held, so they go with the [`Prepared`] disk.
+//! Invariant: a disk that holds anything is refused without `--wipe`, and only disks that the experiment names are
+//! touched. Loop devices, mounts and the process of a model are held, so they go with the [`Prepared`] disk.
 
 pub mod filesystem;
 pub mod medium;

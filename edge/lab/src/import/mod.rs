@@ -1,7 +1,7 @@
 //! Plans of other tools become experiment files.
 //!
-//! A CBT plan (YAML) names hosts, which are of its machine; what becomes of it here is the measurement: file system, pool, sizes,
-//! depths, times. What has no equivalent is written as a comment, so that nothing is lost in silence.
+//! A CBT plan (YAML) names hosts, which are of its machine; what becomes of it here is the measurement: file system,
+//! pool, sizes, depths, times. What has no equivalent is written as a comment, so that nothing is lost in silence.
 
 mod yaml;
 

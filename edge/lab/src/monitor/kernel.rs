@@ -4,7 +4,8 @@ use super::Watch;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// Length of the kernel's clock tick for user space (`USER_HZ`, the same on all architectures that we know), in seconds.
+/// Length of the kernel's clock tick for user space (`USER_HZ`, the same on all architectures that we know), in
+/// seconds.
 const TICK: f64 = 0.01;
 /// Bytes of a sector in /proc/diskstats.
 const SECTOR: u64 = 512;
@@ -99,7 +100,8 @@ fn processors(stat: &str) -> (Vec<f64>, f64) {
     (cores, waiting)
 }
 
-/// Processor seconds of a process: to the nanosecond from its threads' schedules, or by ticks where threads have come and gone.
+/// Processor seconds of a process: to the nanosecond from its threads' schedules, or by ticks where threads have come
+/// and gone.
 pub fn process(pid: u32) -> f64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let ticks = by_ticks(&text).unwrap_or(0.0);

@@ -1,7 +1,7 @@
 //! What the machine does while a workload runs, from the kernel's own accounts.
 //!
-//! A thread takes a [`Sample`] every interval. Figures come from the first and the last one, curves from those between. What the
-//! thread itself costs is measured and reported with the rest.
+//! A thread takes a [`Sample`] every interval. Figures come from the first and the last one, curves from those between.
+//! What the thread itself costs is measured and reported with the rest.
 
 pub mod kernel;
 pub mod stages;

@@ -1,7 +1,8 @@
 //! The experiment file: what is measured on what, how often and in which order.
 //!
-//! [`schema`] says which keys there are; [`reader`] reads a file by it and names file, line, key and the nearest valid word where
-//! something is wrong; [`expand`] multiplies lists out into permutations; [`order`] puts the runs in order and tells how long they take.
+//! [`schema`] says which keys there are; [`reader`] reads a file by it and names file, line, key and the nearest valid
+//! word where something is wrong; [`expand`] multiplies lists out into permutations; [`order`] puts the runs in order
+//! and tells how long they take.
 
 pub mod expand;
 pub mod order;

@@ -31,7 +31,8 @@ pub struct Batch {
 
 /// All runs: one batch for each cluster that is started.
 ///
-/// Interleaved: within each repeat all clusters in turn, every other repeat backwards. Grouped: all repeats of a cluster, then the next.
+/// Interleaved: within each repeat all clusters in turn, every other repeat backwards. Grouped: all repeats of a
+/// cluster, then the next.
 pub fn batches(e: &Experiment) -> Vec<Batch> {
     let (repeats, clusters) = (e.repeats(), &e.clusters);
     let noise = e.settings.flag("noise", true) && repeats > 1 && e.settings.text("running") != "together";
@@ -67,8 +68,8 @@ pub fn batches(e: &Experiment) -> Vec<Batch> {
     all
 }
 
-/// Runs that are made at the same moment if all clusters are under load together: one repeat of a workload on each of them,
-/// all workloads of a repeat before those of the next.
+/// Runs that are made at the same moment if all clusters are under load together: one repeat of a workload on each of
+/// them, all workloads of a repeat before those of the next.
 pub fn rounds(batches: &[Batch]) -> Vec<Vec<Run>> {
     let mut all: Vec<Vec<Run>> = Vec::new();
     for run in batches.iter().flat_map(|b| &b.runs) {

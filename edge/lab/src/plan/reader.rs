@@ -131,7 +131,8 @@ impl File<'_> {
         array.iter().map(one).collect()
     }
 
-    /// The keys of a table with their values, in the file's order, those of `quick` in place of the others if that is wanted.
+    /// The keys of a table with their values, in the file's order, those of `quick` in place of the others if that is
+    /// wanted.
     fn listed(&self, table: &Table, content: &DeTable<'_>, span: &Range<usize>) -> Result<Listed> {
         let mut listed: Listed = Vec::new();
         for (name, at, value) in entries(content) {

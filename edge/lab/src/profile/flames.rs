@@ -1,4 +1,5 @@
-//! A flame graph: each box is a function, as wide as the share of the samples in which it was on the stack, above its callers.
+//! A flame graph: each box is a function, as wide as the share of the samples in which it was on the stack, above its
+//! callers.
 
 use maud::html;
 use std::collections::BTreeMap;
@@ -79,8 +80,8 @@ impl Frame {
     }
 }
 
-/// The stacks, each from its thread on inwards. A sample is the thread's name and a line for each function, innermost first; an empty
-/// line ends it.
+/// The stacks, each from its thread on inwards. A sample is the thread's name and a line for each function, innermost
+/// first; an empty line ends it.
 fn stacks(said: &str) -> impl Iterator<Item = Vec<String>> {
     said.split("\n\n").filter_map(|sample| {
         let mut lines = sample.lines().filter(|line| !line.trim().is_empty());

@@ -1,8 +1,9 @@
 //! Profiles: where the servers' processor time goes, and where on the data disks requests go.
 //!
-//! A profile disturbs what it looks at. So each workload runs once more for it, after its last repeat, and nothing of that run is measured.
-//! Both come from `perf`: it samples the servers by their clock, because virtual machines have no hardware counters, and it records the
-//! kernel's tracepoint `block:block_rq_issue`, which every kernel with tracing has; `blktrace` needs an option that many lack.
+//! A profile disturbs what it looks at. So each workload runs once more for it, after its last repeat, and nothing of
+//! that run is measured. Both come from `perf`: it samples the servers by their clock, because virtual machines have no
+//! hardware counters, and it records the kernel's tracepoint `block:block_rq_issue`, which every kernel with tracing
+//! has; `blktrace` needs an option that many lack.
 
 mod flames;
 mod seeks;

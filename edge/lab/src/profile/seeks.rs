@@ -36,7 +36,8 @@ fn numbers(text: &str, between: char) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// One line of `perf script -F time,trace` for `block:block_rq_issue`: `55215.283968: 254,0 RA 16384 () 12911720 + 32 ...`.
+/// One line of `perf script -F time,trace` for `block:block_rq_issue`: `55215.283968: 254,0 RA 16384 () 12911720 + 32
+/// ...`.
 fn request(line: &str) -> Option<Request> {
     let mut words = line.split_whitespace();
     let seconds = words.next()?.trim_end_matches(':').parse().ok()?;

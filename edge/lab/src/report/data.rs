@@ -203,7 +203,8 @@ pub(crate) mod tests {
     use super::*;
     use crate::plan::{order, reader};
 
-    /// An experiment of two clusters and two workloads whose figures are made up, `factor` of them for the second cluster.
+    /// An experiment of two clusters and two workloads whose figures are made up, `factor` of them for the second
+    /// cluster.
     pub(crate) fn made_up(factor: f64) -> Data {
         let text = "[experiment]\nname = 'x'\ntitle = 'Made up'\nrepeats = 4\n[[cluster]]\nname = 'a'\nkind = 'ceph'\nfs = ['xfs', 'ext4']\nstore = 'filestore'\n\
             [[workload]]\nkind = 'rados'\nmode = ['write', 'rand']\nsize = '4K'\ndepth = [1, 16]\n";
@@ -237,7 +238,8 @@ pub(crate) mod tests {
         Data::gather(e, Environment(vec![("kernel".into(), "6.18".into())]), &records)
     }
 
-    /// An experiment of one cluster, with loads of two sizes, depths and operations; with the bare disk at twice its rates.
+    /// An experiment of one cluster, with loads of two sizes, depths and operations; with the bare disk at twice its
+    /// rates.
     pub(crate) fn one_cluster(with_disk: bool) -> Data {
         let mut text = "[experiment]\nname = 'x'\nrepeats = 1\nnoise = false\n[[cluster]]\nname = 'ours'\nkind = 'nacre'\n\
             [[workload]]\nkind = 'rados'\non = 'ours'\nmode = ['write', 'rand']\nsize = ['4K', '4M']\ndepth = [1, 16]\n"

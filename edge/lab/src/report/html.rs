@@ -9,7 +9,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("style.css");
 
-/// The page; `raw` is where the results are, for links, or empty; `stem` is the name of the files beside it, without their endings.
+/// The page; `raw` is where the results are, for links, or empty; `stem` is the name of the files beside it, without
+/// their endings.
 pub fn page(data: &Data, raw: &str, stem: Option<&str>) -> String {
     let said = conclude::all(data);
     html! {

@@ -1,8 +1,8 @@
 //! A report of one cluster: its loads are arranged by what varies in them, and set beside the raw disk.
 //!
-//! With several clusters each load is a chart, and the clusters are its bars. With one cluster such charts would have one bar of full
-//! width. So the number of requests under way is the axis (or their size, if only that varies), operations are the bars, and all that
-//! varies besides makes charts of their own.
+//! With several clusters each load is a chart, and the clusters are its bars. With one cluster such charts would have
+//! one bar of full width. So the number of requests under way is the axis (or their size, if only that varies),
+//! operations are the bars, and all that varies besides makes charts of their own.
 
 use super::charts::{self, thumbnails};
 use super::data::{Cell, Data};

@@ -1,7 +1,7 @@
 //! Reports: what came out, as a page, as Markdown and as files for other programs.
 //!
-//! [`data`] gathers records into cells; [`conclude`] draws sentences from them by rule; [`svg`] draws; [`charts`] arranges several clusters,
-//! [`loads`] the loads of one; [`html`] and [`text`] write.
+//! [`data`] gathers records into cells; [`conclude`] draws sentences from them by rule; [`svg`] draws; [`charts`]
+//! arranges several clusters, [`loads`] the loads of one; [`html`] and [`text`] write.
 
 pub mod charts;
 pub mod conclude;

@@ -40,14 +40,15 @@ pub struct Interval {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// Confidence that the interval has; below [`CONFIDENCE`] with fewer than six values, since the least and the greatest are all there is.
+    /// Confidence that the interval has; below [`CONFIDENCE`] with fewer than six values, since the least and the
+    /// greatest are all there is.
     pub confidence: f64,
 }
 
 /// The median's interval by order statistics, which asks nothing of the distribution.
 ///
-/// The interval from the k-th smallest to the k-th greatest of n values holds the median with probability `1 - 2 P(B < k)`, B being
-/// binomial with n and a half. The greatest k that reaches the confidence is taken.
+/// The interval from the k-th smallest to the k-th greatest of n values holds the median with probability `1 - 2 P(B <
+/// k)`, B being binomial with n and a half. The greatest k that reaches the confidence is taken.
 pub fn interval(values: &[f64]) -> Option<Interval> {
     let median = median(values)?;
     let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();

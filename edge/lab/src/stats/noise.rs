@@ -12,7 +12,8 @@ pub struct Noise {
     pub pairs: usize,
     /// How far the second measurements lie above the first ones, as a ratio, in the middle.
     pub offset: f64,
-    /// The smallest relative difference that as many repeats find in four of five cases, without a correction for several tests.
+    /// The smallest relative difference that as many repeats find in four of five cases, without a correction for
+    /// several tests.
     pub smallest: Option<f64>,
 }
 

@@ -16,7 +16,8 @@ pub struct Outcome {
     pub p: f64,
 }
 
-/// Student's test of the logarithms of pairs: repeat i of A beside repeat i of B, which drift of the machine moved alike.
+/// Student's test of the logarithms of pairs: repeat i of A beside repeat i of B, which drift of the machine moved
+/// alike.
 ///
 /// `None` below three pairs, or where a value is not above zero.
 pub fn paired(a: &[f64], b: &[f64]) -> Option<Outcome> {

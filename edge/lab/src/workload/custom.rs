@@ -22,7 +22,8 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// The last place where the pattern matches; its groups `ops`, `rate` or `mb` are numbers, `seconds` is the time if it is there.
+/// The last place where the pattern matches; its groups `ops`, `rate` or `mb` are numbers, `seconds` is the time if it
+/// is there.
 pub fn parse(said: &str, pattern: &Regex, took: f64, size: u64) -> Option<Outcome> {
     let found = pattern.captures_iter(said).last()?;
     let group = |name: &str| found.name(name).and_then(|m| m.as_str().parse::<f64>().ok());

@@ -1,8 +1,9 @@
 //! What clients feel when an OSD dies, hangs or leaves: the end of every write is noted while it happens.
 //!
-//! Three parts of equal length: before, away, and back. The load is fio's rados engine, whose log has the end and the latency of each
-//! write. Figures: the longest time in which no write ended, writes per second before and in each part, the time until four fifths of
-//! the rate were back, the 99th percentile, and the time until all groups were clean again.
+//! Three parts of equal length: before, away, and back. The load is fio's rados engine, whose log has the end and the
+//! latency of each write. Figures: the longest time in which no write ended, writes per second before and in each part,
+//! the time until four fifths of the rate were back, the 99th percentile, and the time until all groups were clean
+//! again.
 
 use super::{Bench, Outcome, pool};
 use crate::cluster;

@@ -77,7 +77,8 @@ fn on_cluster(bench: &Bench<'_>) -> Command {
     command
 }
 
-/// Writes the part of a bare disk that is read, once: holes of a file, and blocks that an SSD never got, are read without the disk.
+/// Writes the part of a bare disk that is read, once: holes of a file, and blocks that an SSD never got, are read
+/// without the disk.
 pub(super) fn fill(bench: &mut Bench<'_>) -> Result<()> {
     let reads = !matches!(bench.point.text("mode").as_str(), "write" | "randwrite");
     let what = format!("bare {} {}", bench.point.text("target"), bench.point.int("image", 1 << 30));

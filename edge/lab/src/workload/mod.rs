@@ -1,7 +1,7 @@
 //! Workloads: what makes the load, and what its tools say about it.
 //!
-//! Two steps: [`prepare`] writes what is needed and is not measured, [`run`] is. Parsers of tools' output are pure functions, tested on
-//! recorded output of the real tools (`testdata/`).
+//! Two steps: [`prepare`] writes what is needed and is not measured, [`run`] is. Parsers of tools' output are pure
+//! functions, tested on recorded output of the real tools (`testdata/`).
 
 pub mod custom;
 pub mod failover;
@@ -42,7 +42,8 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The results of several clients at once: rates are added, latencies weighted by operations, the longest is the longest of all.
+    /// The results of several clients at once: rates are added, latencies weighted by operations, the longest is the
+    /// longest of all.
     pub fn add(parts: Vec<Self>) -> Self {
         let mut sum = Self::default();
         let ops: f64 = parts.iter().map(|p| p.ops).sum();

@@ -11,7 +11,8 @@ use std::process::Command;
 const PREFILL: f64 = 5.0;
 /// Requests under way while that is written.
 const PREFILL_DEPTH: u64 = 32;
-/// Requests from this size on fill a disk within some workloads: what was written with them is removed before the next large write.
+/// Requests from this size on fill a disk within some workloads: what was written with them is removed before the next
+/// large write.
 const LARGE: u64 = 128 << 10;
 /// Seconds that a removal may take.
 const REMOVAL: f64 = 60.0;
@@ -61,8 +62,8 @@ pub(super) fn prepare(bench: &mut Bench<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Removes all sets of large objects. A later write of the same set has other names, and a read of a set that is not there writes it
-/// again.
+/// Removes all sets of large objects. A later write of the same set has other names, and a read of a set that is not
+/// there writes it again.
 pub(super) fn make_room(bench: &mut Bench<'_>) -> Result<()> {
     for (set, clients) in bench.cluster.written.iter().filter_map(|set| Some((set.clone(), large_set(set)?))).collect::<Vec<_>>()
     {

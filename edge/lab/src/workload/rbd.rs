@@ -75,8 +75,8 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<Outcome> {
     Ok(Outcome::add(parts.collect::<Result<_>>()?))
 }
 
-/// The last line: `elapsed: 0   ops: 4096   ops/sec: 6206.06   bytes/sec: 24 MiB/s`. Time comes from operations and their rate,
-/// since `elapsed` is in whole seconds.
+/// The last line: `elapsed: 0 ops: 4096 ops/sec: 6206.06 bytes/sec: 24 MiB/s`. Time comes from operations and their
+/// rate, since `elapsed` is in whole seconds.
 pub fn parse(said: &str, size: u64) -> Option<Outcome> {
     let line = said.lines().rev().find(|l| l.trim_start().starts_with("elapsed:"))?;
     let words: Vec<&str> = line.split_whitespace().collect();

@@ -1,6 +1,7 @@
 //! Objects by S3 through a cluster's gateway (`gateway = true`): puts, gets, both, lists.
 //!
-//! The client is a program in Python that comes with this one (`s3.py`): signed HTTP with connections that are kept, or boto3 as users have it.
+//! The client is a program in Python that comes with this one (`s3.py`): signed HTTP with connections that are kept, or
+//! boto3 as users have it.
 
 use super::{Bench, Outcome};
 use crate::monitor::kernel;

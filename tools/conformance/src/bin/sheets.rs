@@ -1,4 +1,5 @@
-//! Runs sheets (see `conformance::sheet`) against a cluster of ours, compares with what is recorded of a real one, and writes the table.
+//! Runs sheets (see `conformance::sheet`) against a cluster of ours, compares with what is recorded of a real one, and
+//! writes the table.
 
 use anyhow::{Context, Result};
 use clap::Parser;
@@ -140,7 +141,7 @@ impl Sheet<'_> {
 fn run(steps: &[sheet::Step], client: &Client, conf: &Path, work: &Path) -> Result<Vec<sheet::Shown>> {
     std::fs::create_dir_all(work)?;
     for story in ["librbd_story.py", "caps_story.py", "perf_story.py", "details_story.py"] {
-        std::os::unix::fs::symlink(Path::new(env!("CARGO_MANIFEST_DIR")).join(story), work.join(story))?;
+        std::os::unix::fs::symlink(Path::new(env!("CARGO_MANIFEST_DIR")).join("stories").join(story), work.join(story))?;
     }
     let made = client.shell(POOLS, work, conf, POOLS_SECONDS)?;
     anyhow::ensure!(made.code == 0, "pools were not made: {}", made.err);

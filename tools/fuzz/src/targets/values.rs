@@ -165,8 +165,8 @@ fn caps_seeds() -> Vec<Vec<u8>> {
     texts.map(|t| t.as_bytes().to_vec()).into()
 }
 
-/// Words of an erasure code's profile, as somebody types them; the first byte says whether they are forced. What is taken
-/// reads as itself again, and has a code that encodes and decodes.
+/// Words of an erasure code's profile, as somebody types them; the first byte says whether they are forced. What is
+/// taken reads as itself again, and has a code that encodes and decodes.
 fn profile(bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else { return };
     let text = String::from_utf8_lossy(rest);

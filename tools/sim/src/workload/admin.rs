@@ -2,7 +2,7 @@
 
 use crate::history::History;
 use messages::mon::{PoolOp, pool_op};
-use node::{CallId, Mono, Now};
+use node::{Mono, Now};
 use objecter::{Driver, Event, Objecter, OpId};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -102,8 +102,8 @@ impl Driver for Admin {
         Mono::NEVER
     }
 
-    fn call(&mut self, _now: Now, _call: CallId, command: &str, _objecter: &mut Objecter) -> Option<(i32, String)> {
+    fn call(&mut self, _now: Now, command: &str, _objecter: &mut Objecter) -> (i32, String) {
         self.waiting.borrow_mut().commands.push(command.into());
-        Some((0, String::new()))
+        (0, String::new())
     }
 }

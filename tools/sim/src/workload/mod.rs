@@ -17,7 +17,7 @@ use bytes::Bytes;
 use choose::Chooser;
 use ebb::Ebb;
 use messages::code::flags;
-use node::{CallId, Mono, Now};
+use node::{Mono, Now};
 use objecter::{Driver, Event, Objecter, OpId, SnapContext};
 use request::{outcome_of, request_of};
 use std::cell::{Cell, RefCell};
@@ -394,8 +394,8 @@ impl Driver for Workload {
         if idle || busy || self.pool.is_none() { Mono::NEVER } else { self.next }
     }
 
-    fn call(&mut self, _now: Now, _call: CallId, _command: &str, objecter: &mut Objecter) -> Option<(i32, String)> {
+    fn call(&mut self, _now: Now, _command: &str, objecter: &mut Objecter) -> (i32, String) {
         objecter.want_newer_map();
-        Some((0, String::new()))
+        (0, String::new())
     }
 }

@@ -1,7 +1,8 @@
 //! The kernels of x86-64 processors.
 //!
 //! Each public function asks for what its caller has checked: that the processor has the instructions, and that every
-//! slice reaches to the end of the part. Loads and stores go through pointers, since that is what the instructions take.
+//! slice reaches to the end of the part. Loads and stores go through pointers, since that is what the instructions
+//! take.
 #![allow(unsafe_code, reason = "loads and stores of vectors take pointers; the bounds are asserted where each part begins")]
 
 use super::{Nibbles, Part, scalar, xor_scalar};

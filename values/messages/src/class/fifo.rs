@@ -1,6 +1,6 @@
-//! Class `fifo`: a log that is spread over objects. One object, the meta object, says which parts there are; parts have a
-//! header and entries one behind the other. Gateways before 16.2.6 named each part by a tag; tags are read and forgotten, and
-//! written empty, as later releases do.
+//! Class `fifo`: a log that is spread over objects. One object, the meta object, says which parts there are; parts have
+//! a header and entries one behind the other. Gateways before 16.2.6 named each part by a tag; tags are read and
+//! forgotten, and written empty, as later releases do.
 
 use super::{optional, put_optional};
 use bytes::Bytes;

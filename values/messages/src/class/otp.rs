@@ -1,5 +1,5 @@
-//! Class `otp`: one-time passwords that depend on the time (RFC 6238), for the deletion of versions in buckets that ask for
-//! them.
+//! Class `otp`: one-time passwords that depend on the time (RFC 6238), for the deletion of versions in buckets that ask
+//! for them.
 
 use bytes::Bytes;
 use std::collections::BTreeSet;

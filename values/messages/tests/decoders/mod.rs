@@ -1,5 +1,5 @@
-//! Decoders of all messages and payloads: a new one is added here, and is tried with random bytes by the tests beside and with
-//! better ones by `tools/fuzz`.
+//! Decoders of all messages and payloads: a new one is added here, and is tried with random bytes by the tests beside
+//! and with better ones by `tools/fuzz`.
 
 #![allow(dead_code)]
 

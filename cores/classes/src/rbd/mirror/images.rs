@@ -67,8 +67,8 @@ fn image_get(call: &mut Call<'_>) -> Outcome {
     Ok(image(call, &id)?.ok_or(Fail::Errno(Errno::ENOENT))?.to_bytes())
 }
 
-/// Input: id, entry. EEXIST if another image has the global id, EINVAL if this one has another, ENOENT for an image that
-/// is not entered and is being taken out.
+/// Input: id, entry. EEXIST if another image has the global id, EINVAL if this one has another, ENOENT for an image
+/// that is not entered and is being taken out.
 fn image_set(call: &mut Call<'_>) -> Outcome {
     let (id, new): (Bytes, MirrorImage) = call.arg()?;
     match image(call, &id)? {

@@ -13,7 +13,7 @@
 //! over all entries; `Shard` (in `header.rs`) is its only owner.
 //!
 //! A method reads the state before the call, so what it writes it does not see. Errors and their order are those of
-//! Ceph 16.2.15; `tools/conformance/rgw_index.py` compares both, and its recording is a test.
+//! Ceph 16.2.15; `tools/conformance/foreign/rgw_index.py` compares both, and its recording is a test.
 //!
 //! Three faults of Ceph 16 are not repeated. An operation that is cancelled, or older than what is known, leaves the
 //! version that its entry tells of: Ceph sets it, and so forgets what is newer. Packed numbers are written so that

@@ -1,5 +1,5 @@
-//! What the gateway deletes later, as it was kept before there was class `rgw_gc`: each entry twice, under its tag and under
-//! its time.
+//! What the gateway deletes later, as it was kept before there was class `rgw_gc`: each entry twice, under its tag and
+//! under its time.
 
 use super::{decoded, entry};
 use crate::{Call, Change, Fail, Outcome};
@@ -35,7 +35,8 @@ fn known(call: &Call<'_>, tag: &[u8]) -> Result<Option<Info>, Fail> {
     }
 }
 
-/// A time that no other entry has: entries of one time would hide each other. Calls of one vector do not see each other's.
+/// A time that no other entry has: entries of one time would hide each other. Calls of one vector do not see each
+/// other's.
 fn free_time(call: &Call<'_>, seconds: u32, tag: &[u8]) -> Result<UTime, Fail> {
     let mut time = call.now.plus(Duration::from_secs(u64::from(seconds)));
     time = time.plus(Duration::from_nanos(call.place.1 as u64));

@@ -1,5 +1,5 @@
-//! Logs and queues of the gateway: who used it, what is deleted later, buckets with rules of a life cycle, buckets whose
-//! index grows.
+//! Logs and queues of the gateway: who used it, what is deleted later, buckets with rules of a life cycle, buckets
+//! whose index grows.
 
 mod gc;
 mod lc;

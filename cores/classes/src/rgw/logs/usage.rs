@@ -1,7 +1,7 @@
 //! Who used the gateway for what. Each entry is kept twice: under its hour, and under the user who pays.
 //!
-//! Unlike in Ceph, what another pays for is trimmed, too. Ceph looks for it under the owner's name, does not find it, and
-//! answers as if it had.
+//! Unlike in Ceph, what another pays for is trimmed, too. Ceph looks for it under the owner's name, does not find it,
+//! and answers as if it had.
 
 use crate::{Call, Change, Fail, Outcome};
 use bytes::Bytes;

@@ -74,8 +74,8 @@ const WHO: &[(&str, &str, &str)] = &[
     ("client.x", "allow command \"zzz\"", "allow command \"zzz\""),
 ];
 
-/// Commands that give out a key or a secret, or make a key, or change what one may do. `rights.rs` of the monitor's tests looks for
-/// others in what commands answer.
+/// Commands that give out a key or a secret, or make a key, or change what one may do. `rights.rs` of the monitor's
+/// tests looks for others in what commands answer.
 const KEYS: &[&str] = &[
     "auth add",
     "auth caps",
@@ -124,7 +124,8 @@ fn sample(p: &grammar::Param) -> Value {
     if p.many { json!([one]) } else { one }
 }
 
-/// Arguments for which grants by a command's name are made, by the command. The key that ends with a blank is for all that begin so.
+/// Arguments for which grants by a command's name are made, by the command. The key that ends with a blank is for all
+/// that begin so.
 fn special(prefix: &str) -> Vec<Value> {
     static ALL: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(include_str!("special.json")).expect("JSON"));
     let of = |key: &str| ALL.get(key).and_then(Value::as_array).cloned();
@@ -257,15 +258,15 @@ fn signs(page: &str, words: usize) -> BTreeMap<(String, String), String> {
     all
 }
 
-/// Commands to the manager that may be given to the monitors as well. Ceph's monitors pass them on without the rights of who asks, so that the
-/// manager refuses even those who have all.
+/// Commands to the manager that may be given to the monitors as well. Ceph's monitors pass them on without the rights
+/// of who asks, so that the manager refuses even those who have all.
 const PASSED_ON: &[&str] = &["rbd perf image counters", "rbd perf image stats"];
 
 /// Daemons of Ceph that are none of ours: nobody here has such a key but who was given one.
 const DAEMONS: &[&str] = &["profile mon", "profile mgr"];
 
-/// What a real cluster lets through was found by `tools/conformance/record_rights.py`. Which commands fewer may give here, and why, stands in
-/// the documents.
+/// What a real cluster lets through was found by `tools/conformance/foreign/record_rights.py`. Which commands fewer may
+/// give here, and why, stands in the documents.
 #[test]
 fn nobody_may_do_more_than_at_a_real_cluster() {
     let real = file("src/server/rights/ceph-16.2.15.txt");

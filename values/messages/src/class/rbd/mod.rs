@@ -1,7 +1,7 @@
 //! Class `rbd`: what clients of block images send and get, and what the class keeps in its objects.
 //!
-//! Names and ids are bytes: nothing forbids an image's name to be other than UTF-8. Numbers that name a state are kept as
-//! they came, since a newer client may know more of them.
+//! Names and ids are bytes: nothing forbids an image's name to be other than UTF-8. Numbers that name a state are kept
+//! as they came, since a newer client may know more of them.
 
 mod group;
 mod image;

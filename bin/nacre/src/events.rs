@@ -1,0 +1,43 @@
+//! What a process hears: of its services, of who runs it, of the cluster.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+/// What the process is told.
+pub(crate) enum Event {
+    /// SIGTERM or SIGINT; SIGHUP of a terminal that is gone.
+    Signal(i32),
+    /// A service is over: its name.
+    Ended(String, Ended),
+    /// What the cluster wants of this host.
+    Duties(Duties),
+}
+
+/// How a service ended.
+pub(crate) enum Ended {
+    /// As it was told.
+    Clean,
+    /// It said why it cannot go on.
+    Failed(String),
+    /// A bug. Its log has the place.
+    Panicked,
+}
+
+impl Ended {
+    /// Returns how a service ended, as a sentence.
+    pub(crate) fn sentence(&self, name: &str) -> String {
+        match self {
+            Ended::Clean => format!("{name} has stopped although nobody asked"),
+            Ended::Failed(why) => format!("{name}: {why}"),
+            Ended::Panicked => format!("{name} ended by a panic, which is a bug; the log of `nacre` has its place"),
+        }
+    }
+}
+
+/// What the monitors want of this host.
+pub(crate) struct Duties {
+    /// Names of the monitors that this host is to run.
+    pub(crate) mons: BTreeSet<String>,
+    /// All monitors of the cluster.
+    pub(crate) all: Vec<(String, SocketAddr)>,
+}

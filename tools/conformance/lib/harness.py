@@ -1,0 +1,99 @@
+"""What the tests with real processes share: the server as a process, a disk that forgets, clients, ports."""
+import os
+import shutil
+import subprocess
+import tempfile
+
+import rados
+from live import Cluster, free_port
+
+__all__ = ["Failed", "LossyDisk", "Place", "Server", "connect", "free_port"]
+
+# Seconds after which a server that is not ready has failed.
+READY = 60
+
+
+class Failed(Exception):
+    """A test found something. Its argument is a list of sentences."""
+
+
+class Server(Cluster):
+    """A cluster whose failures are findings of a test that goes on to tell how to repeat them."""
+
+    def __init__(self, nacre, directory, port, osds, auth, more=()):
+        super().__init__(nacre, directory, "--osds", osds, *more, port=port, auth=auth)
+        self.directory = directory
+
+    def start(self):
+        """Starts it; gives the seconds until it was ready."""
+        return self.found(super().start, wait=READY)
+
+    def stop(self):
+        self.found(super().stop)
+
+    @staticmethod
+    def found(call, **arguments):
+        try:
+            return call(**arguments)
+        except AssertionError as e:
+            raise Failed([str(e)]) from None
+
+    def fsck(self):
+        """What `nacre fsck --deep` has to say against the stores of a server that does not run."""
+        done = subprocess.run([self.nacre, "fsck", "--deep", self.directory], capture_output=True, text=True)
+        return [] if done.returncode == 0 else [f"fsck: {line}" for line in (done.stdout + done.stderr).splitlines()]
+
+
+class LossyDisk:
+    """A mount of tools/lossydisk. It goes away when its standard input ends, so also with this process."""
+
+    def __init__(self, program, base, latency):
+        self.mount = os.path.join(base, "disk")
+        self.backing = os.path.join(base, "backing")
+        os.makedirs(self.mount)
+        os.makedirs(self.backing)
+        argv = [program, self.backing, self.mount, "--latency", str(latency)]
+        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        answer = self.process.stdout.readline().strip()
+        if answer != "ok mounted":
+            raise SystemExit(f"{program} does not mount: {answer or 'see above'}")
+
+    def tell(self, command):
+        self.process.stdin.write(command + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline().strip()
+        if not answer.startswith("ok "):
+            raise SystemExit(f"the disk answers '{answer}' to '{command}'")
+        return answer[3:]
+
+    def lose(self, seed):
+        return self.tell(f"lose {seed}")
+
+    def back(self):
+        return self.tell("back")
+
+    def stats(self):
+        words = self.tell("stats").split()
+        return dict(zip(words[::2], words[1::2]))
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(timeout=30)
+
+
+class Place:
+    """A folder for a test: given and kept, or temporary and removed unless the test failed."""
+
+    def __init__(self, given, prefix):
+        self.temporary = given is None
+        self.path = given or tempfile.mkdtemp(prefix=prefix)
+
+    def remove(self):
+        if self.temporary:
+            shutil.rmtree(self.path)
+
+
+def connect(conf):
+    cluster = rados.Rados(conffile=conf)
+    cluster.connect(timeout=30)
+    return cluster
