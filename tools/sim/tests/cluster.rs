@@ -510,8 +510,12 @@ fn what_older_programs_do_not_know_is_found() {
 
 #[test]
 fn a_level_that_is_raised_too_early_is_found() {
-    let what = found_within("upgrade", 10..70, &Options { misdeed: Some(Misdeed::HastyRaise), ..Options::default() });
-    assert!(what.contains("while an older program runs") || what.contains("too old") || what.contains("OSDs are up"), "{what}");
+    let options = Options { misdeed: Some(Misdeed::HastyRaise), ..Options::default() };
+    // An older program that hears what it does not know is a finding, too; which comes first is chance.
+    let result = std::panic::catch_unwind(|| found_within("upgrade", 10..70, &options));
+    let what = result.unwrap_or_else(|why| why.downcast_ref::<String>().cloned().unwrap_or_default());
+    let known = ["while an older program runs", "too old", "OSDs are up", "what came with level"];
+    assert!(known.iter().any(|known| what.contains(known)), "{what}");
 }
 
 #[test]
