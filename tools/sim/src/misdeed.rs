@@ -182,6 +182,7 @@ impl Misdeed {
             Misdeed::UncheckedRead | Misdeed::LostHolder | Misdeed::LostOperation => "calm",
             Misdeed::SilentDrop => "full",
             Misdeed::LostFetch | Misdeed::MuteBeats => "peers",
+            Misdeed::SendWhole => "copies",
             Misdeed::Careless | Misdeed::Gullible => "downs",
             Misdeed::PastDeadline
             | Misdeed::BootAgain
@@ -202,7 +203,10 @@ impl Misdeed {
                 mon::Mistake::EarlyVote => return ("voters", 130),
                 mon::Mistake::OldTermCounts => return ("voters", 40),
                 mon::Mistake::LonelyRead => return ("voters", 100),
-                mon::Mistake::TailKept | mon::Mistake::EarlyAcknowledgement | mon::Mistake::Forgetful => "voters",
+                mon::Mistake::TailKept
+                | mon::Mistake::EarlyAcknowledgement
+                | mon::Mistake::Forgetful
+                | mon::Mistake::FoldedMarks => "voters",
                 mon::Mistake::Impatient => "idle",
             },
             Misdeed::Copies(mistake) => match mistake {

@@ -86,6 +86,7 @@ impl World {
             // Most omaps of some lives are shared, and some of others.
             copied_omap: [0, 200, 3000, Config::COPIED_OMAP][dice.below(4) as usize],
             discard: !seed.is_multiple_of(3),
+            replaced: if seed.is_multiple_of(5) { 1 << 20 } else { Config::REPLACED },
         };
         let disks = vec![TestDisk::new(capacity), TestDisk::new(8 << 20)];
         let twins = (0..SCOPES)
