@@ -11,6 +11,7 @@ use crate::Osd;
 use ::maps::OsdMap;
 use messages::mon::{MonGetVersion, MonGetVersionReply};
 use messages::osd::{OsdOp, flags};
+use msgr::Messenger;
 use node::{Now, Outputs};
 use pg::OpKey;
 use std::collections::BTreeMap;
@@ -89,6 +90,14 @@ impl Doubts {
         self.asked += 1;
         Some(self.asked)
     }
+
+    /// Another monitor: what was asked of the one before may be lost.
+    pub(crate) fn ask_again(&self, session: SessionId, messenger: &mut Messenger) {
+        let handle = self.asked;
+        if handle > self.answered.0 {
+            messenger.send(session, MonGetVersion { handle, what: "osdmap".into() }.encode());
+        }
+    }
 }
 
 impl Osd {
@@ -107,14 +116,6 @@ impl Osd {
         if let Some(handle) = self.doubts.next_question()
             && let Some(session) = self.mon.session()
         {
-            self.msgr.send(session, MonGetVersion { handle, what: "osdmap".into() }.encode());
-        }
-    }
-
-    /// Another monitor: what was asked of the one before may be lost.
-    pub(crate) fn ask_for_version_again(&mut self, session: SessionId) {
-        let handle = self.doubts.asked;
-        if handle > self.doubts.answered.0 {
             self.msgr.send(session, MonGetVersion { handle, what: "osdmap".into() }.encode());
         }
     }

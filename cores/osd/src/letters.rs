@@ -334,7 +334,7 @@ impl Osd {
             Err(error) => return self.refuse_peer(now, session, &format!("letters do not decode: {error}"), out),
         };
         let Some(from) = self.writer(now, session, (letters.osd, letters.fsid, letters.epoch), out) else { return };
-        if from.epoch <= self.maps.epoch() && !self.heeds(now, session, from.epoch, out) {
+        if !self.is_heeded(now, session, from, out) {
             return;
         }
         let mut at = 0;
@@ -368,12 +368,17 @@ impl Osd {
             Ok(None) => return,
             Err(why) => return self.refuse_peer(now, session, why, out),
         };
-        if from.epoch <= self.maps.epoch() && !self.heeds(now, session, from.epoch, out) {
+        if !self.is_heeded(now, session, from, out) {
             return;
         }
         if let Err(error) = self.deliver(now, from, now.mono, letter) {
             self.refuse_peer(now, session, &format!("a letter in parts does not decode: {error}"), out);
         }
+    }
+
+    /// Returns true if letters of this writer may be read, or wait for his map.
+    fn is_heeded(&mut self, now: Now, session: SessionId, from: Writer, out: &mut Outputs) -> bool {
+        from.epoch > self.maps.epoch() || self.heeds(now, session, from.epoch, out)
     }
 
     /// Returns who sends letters on a session, which he says himself, too: number, cluster, epoch of his map. None if that is not so;

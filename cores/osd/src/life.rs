@@ -233,7 +233,7 @@ impl Osd {
     pub(crate) fn monitor_opened(&mut self, now: Now, session: types::SessionId) {
         self.mon.opened(now, session, &mut self.msgr);
         self.letters.ask_again();
-        self.ask_for_version_again(session);
+        self.doubts.ask_again(session, &mut self.msgr);
         self.beats.tell_again();
         self.boot_sent = None;
         self.reporter.restart();

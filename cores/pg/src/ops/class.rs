@@ -32,7 +32,7 @@ impl View for Look<'_, '_> {
             return Ok(Rope::new());
         }
         let data = run.env.store.read(run.env.hold, &run.before.at, offset, len)?;
-        run.see(data.len());
+        run.env.see(data.len());
         Ok(data)
     }
 
@@ -54,7 +54,7 @@ impl View for Look<'_, '_> {
             return Ok(Vec::new());
         }
         let all = run.env.store.xattrs(run.env.hold, &run.before.at)?;
-        run.see(all.iter().map(|(name, value)| name.len() + value.len()).sum());
+        run.env.see(all.iter().map(|(name, value)| name.len() + value.len()).sum());
         Ok(all)
     }
 

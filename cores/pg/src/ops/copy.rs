@@ -108,7 +108,7 @@ impl Run<'_> {
         }
         self.count_read(portion.data.len() as u64);
         let portion = portion.encode();
-        self.see(portion.len());
+        self.env.see(portion.len());
         if portion.len() > PORTION {
             return Err(Errno::EFBIG.into());
         }

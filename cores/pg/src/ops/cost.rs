@@ -74,12 +74,14 @@ pub(crate) fn listing_costs_too_much(env: &Env<'_>, bytes: usize) -> bool {
     env.cost.get() > SEEN
 }
 
-impl Run<'_> {
+impl Env<'_> {
     /// Counts bytes that were looked at.
     pub(crate) fn see(&self, bytes: usize) {
-        self.env.cost.set(self.env.cost.get() + bytes as u64);
+        self.cost.set(self.cost.get() + bytes as u64);
     }
+}
 
+impl Run<'_> {
     /// Counts an operation that has run. `from`: how many changes there were before. Returns true if the request costs too much now.
     pub(crate) fn costs_too_much(&mut self, index: usize, from: usize) -> bool {
         let own = match self.at(index).code {

@@ -49,7 +49,7 @@ impl Run<'_> {
             return Ok(Page { more: !page.entries.is_empty(), entries: Vec::new() });
         }
         let page = self.env.store.omap_scan(self.env.hold, &self.before.at, (from, to), limit)?;
-        self.see(pairs_bytes(&page.entries));
+        self.env.see(pairs_bytes(&page.entries));
         Ok(page)
     }
 
@@ -86,7 +86,7 @@ impl Run<'_> {
             return Ok(Bytes::new());
         }
         let header = self.env.store.omap_header(self.env.hold, &self.before.at)?;
-        self.see(header.len());
+        self.env.see(header.len());
         Ok(header)
     }
 
@@ -102,7 +102,7 @@ impl Run<'_> {
             return Ok(Vec::new());
         }
         let found = self.env.store.omap_get(self.env.hold, &self.before.at, keys)?;
-        self.see(pairs_bytes(&found));
+        self.env.see(pairs_bytes(&found));
         Ok(found)
     }
 

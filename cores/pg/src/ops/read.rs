@@ -27,7 +27,7 @@ impl Run<'_> {
             // The vector itself made it: it is not there to be read yet.
             false => return Err(Errno::ENOENT.into()),
         };
-        self.see(data.len());
+        self.env.see(data.len());
         self.count_read(data.len() as u64);
         Ok(data)
     }
@@ -62,7 +62,7 @@ impl Run<'_> {
             data.append(self.env.store.read(self.env.hold, &self.before.at, *offset, *length)?);
         }
         let total = data.len() as u64;
-        self.see(data.len() + extents.len());
+        self.env.see(data.len() + extents.len());
         self.set_length(index, total);
         self.count_read(total);
         self.output(index, ops::sparse_read(&extents, data));

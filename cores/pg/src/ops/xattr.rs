@@ -41,7 +41,7 @@ impl Run<'_> {
             return Ok(None);
         }
         let value = self.env.store.xattr(self.env.hold, &self.before.at, name)?;
-        self.see(value.as_ref().map_or(0, Bytes::len));
+        self.env.see(value.as_ref().map_or(0, Bytes::len));
         Ok(value)
     }
 
