@@ -16,7 +16,7 @@ fn key(n: u8) -> Key {
 fn rotating(n: u8) -> RotatingKeys {
     let mut keys = RotatingKeys::default();
     while keys.due(START) {
-        let (id, key) = keys.successor(START, Duration::from_secs(3600), [n + keys.newest as u8; 16], n % 2 == 0);
+        let (id, key) = keys.successor(START, Duration::from_secs(3600), [n + keys.newest as u8; 16], n.is_multiple_of(2));
         keys.add(id, key);
     }
     keys
