@@ -160,7 +160,15 @@ fn no_option_is_taken_in_silence() {
     parts.iter().for_each(|part| sources(&root.join("cores").join(part), &mut of_monitors));
     let by = |sources: &str, name: &str| sources.contains(&format!("\"{name}\""));
     // Monitors read these as they count for OSDs.
-    let for_osds = ["osd_crush_update_on_start", "osd_deep_scrub_interval", "osd_heartbeat_min_peers", "osd_scrub_max_interval"];
+    let for_osds = [
+        "osd_crush_update_on_start",
+        "osd_deep_scrub_interval",
+        "osd_heartbeat_min_peers",
+        "osd_max_scrubs",
+        "osd_scrub_begin_hour",
+        "osd_scrub_end_hour",
+        "osd_scrub_max_interval",
+    ];
     for (name, readers) in settings::READ.iter().copied().filter(|(_, readers)| *readers != Readers::All) {
         let (osds, monitors) = (by(&of_osds, name), by(&of_monitors, name) && !for_osds.contains(&name));
         let osds = osds || for_osds.contains(&name);

@@ -352,7 +352,7 @@ mod tests {
         let take =
             |asks: &mut Asks, session: u64, size| (0..MOST).take_while(|_| asks.take(SessionId(session), message(size))).count();
         assert_eq!(take(&mut asks, 1, 10), SHARE);
-        assert_eq!(take(&mut asks, 2, 15 << 20), 2, "half of the bytes");
+        assert_eq!(take(&mut asks, 2, 11 << 20), 2, "half of the bytes");
         assert_eq!(take(&mut asks, 3, 10), SHARE, "others have theirs");
         let all: Vec<u64> = asks.asks.keys().copied().collect();
         all.into_iter().for_each(|id| drop(asks.remove(id)));
