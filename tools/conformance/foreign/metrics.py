@@ -326,7 +326,7 @@ def page(cluster, port):
 
 
 def doors(nacre, directory, cluster, port):
-    second = Cluster(nacre, os.path.join(directory, "second"), "--osds", "1", "--metrics-port", port)
+    second = Cluster(nacre, os.path.join(directory, "second"), "--osds", "1", "--osd-size", "4G", "--metrics-port", port)
     second.start()
     try:
         assert f"port {port}" in second.said() and "--metrics-port" in second.said(), second.said()
@@ -366,7 +366,7 @@ def main():
     directory = tempfile.mkdtemp(prefix="nacre-metrics-", dir=args.dir)
     port, host = free_port(), open("/proc/sys/kernel/hostname").read().strip().split(".")[0]
     # One OSD at first: the boards do not show disks that OSDs share.
-    cluster = Cluster(os.path.abspath(args.nacre), os.path.join(directory, "c"), "--metrics-port", port, "--osds", 1)
+    cluster = Cluster(os.path.abspath(args.nacre), os.path.join(directory, "c"), "--metrics-port", port, "--osds", 1, "--osd-size", "4G")
     prometheus = None
     try:
         cluster.start()
