@@ -276,7 +276,7 @@ impl Osd {
             self.perf.dropped += 1;
             return self.let_go(key);
         }
-        let Some(slot) = self.groups.find(&pg).filter(|slot| self.groups.get(*slot).is_none_or(|pg| !pg.is_leaving())) else {
+        let Some(slot) = self.groups.find(&pg).filter(|slot| self.groups.get(*slot).is_none_or(|pg| !pg.is_going())) else {
             if pg::is_aside(&op) && self.maps.current().placed(pg.pg).acting_primary != self.config.whoami {
                 // A member that has nothing of the group yet: no map would tell the client to ask elsewhere.
                 self.ops.sub_ops.read_aside(false);
@@ -328,11 +328,14 @@ impl Osd {
         own
     }
 
-    /// An operation for a group that is not here. If the group is about to come out of a split, or what it takes in is
-    /// still being removed, the operation waits for it. Otherwise
-    /// it was sent by an older map, or nobody serves the group: the client sends it again when the map changes.
+    /// An operation for a group that is not here, or is just going. If this OSD leads it by the map, and the group is about to come out of a
+    /// split, or what it takes in, or what was here of it, is still being removed, the operation waits for it: no other map may come
+    /// that would have the client send it again. Otherwise it was sent by an older map, or nobody serves the group: the client
+    /// sends it again when the map changes.
     fn homeless(&mut self, now: Now, waiting: Waiting, id: SpgId, out: &mut Outputs) {
-        let to_come = self.groups.has_ancestor(&id) || self.groups.is_blocked(&id, self.maps.current());
+        let groups = &self.groups;
+        let to_come =
+            groups.find(&id).is_some() || groups.has_ancestor(&id) || groups.is_blocked(&id, self.maps.current());
         if to_come && self.maps.current().placed(id.pg).acting_primary == self.config.whoami {
             if !self.too_early(now, &waiting.early, out) {
                 self.ops.at(waiting.early.key).wait(now.mono, Wait::ForGroup);
@@ -451,13 +454,16 @@ impl Osd {
         None
     }
 
-    /// Nothing of a group is left in the store. Others may have waited for that.
+    /// Nothing of a group is left in the store. Others may have waited for that; and this OSD may lead the group by a map that came while it
+    /// went.
     fn removed(&mut self, now: Now, slot: Slot, out: &mut Outputs) {
-        let pool = self.groups.get(slot).map(|pg| pg.id().pg);
+        let id = self.groups.get(slot).map(|pg| pg.id().pg);
         self.group_is_gone(slot);
-        if pool.is_some_and(|pg| self.maps.current().pool(pg.pool).is_some_and(|pool| pg.seed >= pool.pg_num)) {
+        let map = self.maps.current().clone();
+        let was_taken_in = |pg: PgId| map.pool(pg.pool).is_some_and(|pool| pg.seed >= pool.pg_num);
+        let comes_back = |pg: PgId| map.placed(pg).acting_primary == self.config.whoami;
+        if id.is_some_and(|pg| was_taken_in(pg) || comes_back(pg)) {
             self.unite = true;
-            let map = self.maps.current().clone();
             self.lead_unknown(now, &map, &map);
             self.rehouse();
             self.deliver_held(now, out);

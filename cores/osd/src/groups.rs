@@ -5,7 +5,7 @@ use maps::OsdMap;
 use node::{Mono, Now};
 use objectstore::{Event, Hold, ObjectStore, Read, Ticket, View};
 use pg::{Ctx, Effect, LogSize, Pg};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use types::{OsdId, PgId, SpgId};
 
@@ -44,6 +44,11 @@ pub(crate) struct Groups {
     /// Behind pointers: a group is taken out for each call into it.
     slots: Vec<Option<Box<Pg>>>,
     by_id: BTreeMap<SpgId, Slot>,
+    /// Groups that came out of a split and are not loaded yet.
+    newborn: BTreeSet<SpgId>,
+    /// Newborns are not noted: a mistake to be found.
+    #[cfg(feature = "sim")]
+    forgetful: bool,
     /// Used by calls into groups; kept to save the allocation.
     effects: Vec<Effect>,
     /// Groups that were touched since their deadline was looked at last.
@@ -56,11 +61,24 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// Returns true if a group here is about to split, and `id` comes out of it.
+    /// Returns true if a group here is about to split and `id` comes out of it, or `id`, or what it will come out of, came out of a split and
+    /// is not loaded yet.
     pub(crate) fn is_splitting_into(&self, id: &SpgId) -> bool {
-        let ancestor =
-            |(held, pg): (SpgId, &Pg)| held.pg.pool == id.pg.pool && held.shard == id.shard && pg.will_split_into(id.pg.seed);
-        self.iter().any(ancestor)
+        let related = |other: &SpgId| (other.pg.pool, other.shard) == (id.pg.pool, id.shard);
+        let born = |child: &SpgId| related(child) && (child == id || pg::descends(id.pg.seed, child.pg.seed));
+        self.newborn.iter().any(born) || self.iter().any(|(held, pg)| related(&held) && pg.will_split_into(id.pg.seed))
+    }
+
+    /// Takes newborns for groups that are not here: a mistake to be found.
+    #[cfg(feature = "sim")]
+    pub(crate) fn forget_newborns(&mut self) {
+        self.forgetful = true;
+    }
+
+    /// Returns true if a group is here whose keys cannot be read, and `id` may be in it: nobody can say that nothing of `id` is here.
+    pub(crate) fn is_within_a_broken_one(&self, id: &SpgId) -> bool {
+        let holds = |(held, pg): (SpgId, &Pg)| held.pg.pool == id.pg.pool && held.shard == id.shard && pg.may_hide(id.pg.seed);
+        self.iter().any(holds)
     }
 
     /// Number of groups.
@@ -184,6 +202,7 @@ impl Groups {
 
     /// Brings a group back from the store.
     pub(crate) fn load(&mut self, id: SpgId, world: &mut World<'_>) {
+        self.newborn.remove(&id);
         if self.by_id.contains_key(&id) {
             return;
         }
@@ -217,7 +236,15 @@ impl Groups {
             recorder: world.recorder,
         };
         let result = f(&mut ctx);
-        world.out.extend(self.effects.drain(..).map(|effect| (slot, effect)));
+        for effect in self.effects.drain(..) {
+            match &effect {
+                #[cfg(feature = "sim")]
+                _ if self.forgetful => {}
+                Effect::Split { children } => self.newborn.extend(children),
+                _ => {}
+            }
+            world.out.push((slot, effect));
+        }
         result
     }
 

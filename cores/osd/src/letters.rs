@@ -442,11 +442,15 @@ impl Osd {
             let (groups, mut world) = self.world(now);
             return groups.call(slot, &mut world, |pg, ctx| pg.letter(ctx, from, arrived, &letter)).unwrap_or(Ok(()));
         }
-        if self.groups.has_ancestor(&id) && self.is_to_come(id) {
-            self.hold(writer, arrived, letter);
-            return Ok(());
-        }
-        let answer = pg::answer_of_none(&letter, self.maps.epoch())?;
+        let answer = if self.groups.has_ancestor(&id) {
+            if self.is_to_come(id) {
+                self.hold(writer, arrived, letter);
+                return Ok(());
+            }
+            pg::answer_of_none(&letter, self.maps.epoch(), self.groups.is_within_a_broken_one(&id))?
+        } else {
+            pg::answer_of_none(&letter, self.maps.epoch(), false)?
+        };
         if matches!(answer, OfNone::Joins) && self.groups.is_blocked(&id, self.maps.current()) {
             self.hold(writer, arrived, letter);
             return Ok(());
@@ -463,7 +467,8 @@ impl Osd {
         Ok(())
     }
 
-    /// Returns true if a group that is not here is still to come out of a split of one that is.
+    /// Returns true if a group that is not here is still to come out of a split of one that is. Who asks for it must not hear that there is
+    /// nothing: it may be all that there is.
     fn is_to_come(&self, id: SpgId) -> bool {
         self.groups.is_splitting_into(&id)
     }

@@ -373,22 +373,12 @@ impl Osd {
 
     /// Begins to lead the groups that the map gives to this OSD and that are not here.
     pub(crate) fn lead_unknown(&mut self, now: Now, old: &Arc<OsdMap>, new: &Arc<OsdMap>) {
-        let to_come = |id: &SpgId| self.groups.is_splitting_into(id) || self.comes_out_of_a_split(id);
-        let known = |id: &SpgId| self.groups.find(id).is_some() || to_come(id) || self.groups.is_blocked(id, new);
+        let groups = &self.groups;
+        let known = |id: &SpgId| groups.find(id).is_some() || groups.is_splitting_into(id) || groups.is_blocked(id, new);
         let (born, sought) = unknown(old, new, self.primary_since.groups(), known);
         let (groups, mut world) = self.world(now);
         born.into_iter().for_each(|id| groups.create(id, &mut world));
         sought.into_iter().for_each(|id| groups.seek(id, &mut world));
-    }
-
-    /// Returns true if a split of this round has made a group, or one that it will come out of, which is not loaded
-    /// yet.
-    fn comes_out_of_a_split(&self, id: &SpgId) -> bool {
-        let from = |child: &SpgId| {
-            let siblings = (child.pg.pool, child.shard) == (id.pg.pool, id.shard);
-            siblings && (child == id || pg::descends(id.pg.seed, child.pg.seed))
-        };
-        self.effects.iter().any(|(_, effect)| matches!(effect, pg::Effect::Split { children } if children.iter().any(from)))
     }
 
     fn drop_groups_of_deleted_pools(&mut self, now: Now) {

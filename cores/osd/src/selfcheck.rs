@@ -173,6 +173,11 @@ impl Osd {
         self.letters.be_careless();
     }
 
+    /// A mistake to be found: what came out of a split in this turn, and is not loaded yet, counts as not here.
+    pub fn answer_before_loading(&mut self) {
+        self.groups.forget_newborns();
+    }
+
     /// Every third message of another OSD is heard twice from now on, as if it had been sent twice.
     pub fn hear_twice(&mut self) {
         self.echo = Some(0);

@@ -96,14 +96,16 @@ pub enum OfNone {
     Ignores,
 }
 
-/// Returns what an OSD that has nothing of a group does with a letter for it. `since` and `epoch` are those of its
-/// map.
+/// Returns what an OSD that has nothing of a group does with a letter for it. `epoch`: of its map. `unsure`: the group may be part of one
+/// whose keys cannot be read here, so it does not say that there is nothing, and does not become a copy.
 ///
 /// # Errors
 /// It does not decode.
-pub fn answer_of_none(sealed: &Sealed, epoch: Epoch) -> Result<OfNone> {
+pub fn answer_of_none(sealed: &Sealed, epoch: Epoch, unsure: bool) -> Result<OfNone> {
     let (envelope, letter) = Letter::open(sealed)?;
     Ok(match letter {
+        Letter::Query if unsure => OfNone::Answers(Letter::Unable.seal(&envelope.back(epoch))),
+        Letter::Activate(_) if unsure => OfNone::Ignores,
         Letter::Query => OfNone::Answers(Letter::Absent.seal(&envelope.back(epoch))),
         Letter::Seek(wanted) => OfNone::Answers(Letter::Sought(nothing_of(wanted)).seal(&envelope.back(epoch))),
         Letter::Activate(_) => OfNone::Joins,
@@ -770,9 +772,12 @@ mod tests {
         assert_eq!(sealed.front[..], [1, 14, 5, 4, 38, 40, 8, 1]);
         assert_eq!(Letter::open(&sealed), Ok((question, Letter::Query)));
         // Who has nothing of the group answers the copy that asked, as the copy that was asked.
-        let Ok(OfNone::Answers(answer)) = answer_of_none(&sealed, 41) else { panic!("an answer") };
+        let Ok(OfNone::Answers(answer)) = answer_of_none(&sealed, 41, false) else { panic!("an answer") };
         let back = answer.envelope().expect("an envelope");
         assert_eq!((back.pg.shard, back.from, back.epoch), (ShardId(4), ShardId(2), 41));
+        // Who cannot read what it may be part of does not say that there is nothing.
+        let Ok(OfNone::Answers(answer)) = answer_of_none(&sealed, 41, true) else { panic!("an answer") };
+        assert_eq!(Letter::open(&answer).map(|(_, letter)| letter), Ok(Letter::Unable));
         // A copy without a shard is none of a group that has shards.
         let nameless = Sealed { front: Bytes::from_static(&[1, 14, 5, 4, 38, 40, 1, 1]), data: Rope::new() };
         assert!(nameless.envelope().is_err() && Letter::open(&nameless).is_err());

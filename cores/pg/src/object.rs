@@ -10,7 +10,7 @@ use crate::sizes::Sizes;
 use bytes::Bytes;
 use objectstore::{Hold, Limit, ObjectChange, ObjectChanges, Read, View};
 use std::ops::Bound;
-use types::{HObject, ObjectId, PoolId, SnapId};
+use types::{EVersion, HObject, ObjectId, PoolId, SnapId};
 
 /// The pool in which objects lie that are being copied, as long as the copy is not complete.
 pub(crate) fn staging_pool(pool: PoolId) -> PoolId {
@@ -72,6 +72,15 @@ impl Piece {
     /// Returns true if it says that the object is not there.
     pub(crate) fn is_nothing(&self) -> bool {
         self.changes.changes == [ObjectChange::Remove]
+    }
+
+    /// The version that the object's record in it names; `None`: it has none, or one that cannot be read.
+    pub(crate) fn version(&self) -> Option<EVersion> {
+        let record = self.changes.changes.iter().rev().find_map(|change| match change {
+            ObjectChange::SetInfo(info) => ObjectInfo::decode(info).ok(),
+            _ => None,
+        });
+        record.map(|info| info.version)
     }
 }
 

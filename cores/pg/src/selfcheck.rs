@@ -123,6 +123,8 @@ pub enum Mistake {
     CountReplaced,
     /// A group serves by the map that a former life remembered.
     ServeBeforeUp,
+    /// Backfill passes what is missing at the primary: the copy counts as having it, and is believed that it is gone.
+    PassMissing,
     /// Clients never wait for a copy that is filled, however much is under way to it.
     NeverHoldBack,
 }

@@ -471,7 +471,7 @@ fn a_wish_for_a_copy_that_died_is_taken_back() {
                 let id = types::SpgId::whole(GROUP);
                 if all.osd(to).pgs.contains_key(&id) {
                     all.osd(to).with(id, |pg, ctx| pg.letter(ctx, osd, ctx.now.mono, &letter)).unwrap();
-                } else if let pg::OfNone::Answers(answer) = pg::answer_of_none(&letter, all.map.epoch).unwrap() {
+                } else if let pg::OfNone::Answers(answer) = pg::answer_of_none(&letter, all.map.epoch, false).unwrap() {
                     all.osd(osd).with(id, |pg, ctx| pg.letter(ctx, to, ctx.now.mono, &answer)).unwrap();
                 }
             }

@@ -6,6 +6,7 @@ use bench::several::Several;
 use bytes::Bytes;
 use messages::code;
 use messages::osd::Op;
+use objectstore::{ObjectChange, ObjectChanges, ObjectStore as _, Ticket, Transaction};
 use pg::{Gone, MaybeHas, Mercy};
 use types::{Errno, PgState, SessionId};
 
@@ -183,4 +184,51 @@ fn a_copy_that_is_no_member_and_whose_log_is_behind_gives_what_it_has() {
     assert_eq!(all.read("new").1, Some(Ok("new".into())));
     assert_eq!(unfound(&mut all).0, 0);
     assert!(all.agree(&[1, 2]));
+}
+
+#[test]
+fn a_copy_that_is_filled_does_not_pass_for_one_that_has_what_is_unfound() {
+    let mut all = Several::new(3);
+    all.osds.values_mut().for_each(|osd| osd.config.log_entries = 20);
+    all.write("whole", "whole");
+    (0..300).for_each(|n| all.write(&format!("o{n}"), "older than the log"));
+    all.kill(1);
+    all.kill(2);
+    all.write("new", "new");
+    all.recover(false);
+    all.start(1, &[0, 1]);
+    all.start(2, &[0, 1, 2]);
+    all.kill(0);
+    // Where the empty disk is filled from there is no object `new`.
+    all.kill(2);
+    all.replace_disk(2);
+    all.recover(true);
+    all.change(|map| {
+        map.osd_weight = vec![0x1_0000; map.osd_state.len()];
+        map.pg_upmap.insert(bench::several::GROUP, vec![1, 2, 0]);
+    });
+    all.start(2, &[1]);
+    all.pass(40);
+    let (waits, answer) = all.read("new");
+    assert_eq!((answer, unfound(&mut all).0), (None, 1));
+    assert_eq!(all.read("whole").1, Some(Ok("whole".into())));
+    all.start(0, &[1, 2, 0]);
+    all.pass(40);
+    assert_eq!(all.content(waits), Some(Ok("new".into())));
+    assert!(all.agree(&[0, 1, 2]));
+}
+
+#[test]
+fn who_lacks_what_its_log_names_does_not_make_it_gone() {
+    let mut all = lost();
+    // The only copy loses it, and does not know.
+    let bench = all.osd(0);
+    let object = bench.store.objects().find(|object| object.name == "new").expect("it is there").clone();
+    let objects = vec![ObjectChanges { object, changes: vec![ObjectChange::Remove] }];
+    bench.store.submit(Transaction { objects, ..Transaction::default() }, Ticket(1 << 40)).expect("room");
+    while bench.store.poll_event().is_some() {}
+    all.start(0, &[1, 2]);
+    all.pass(12);
+    assert_eq!((all.leads(), all.read("old").1), (Some(1), Some(Ok("second".into()))));
+    assert_eq!((all.read("new").1, unfound(&mut all).0), (None, 1), "it waits for somebody who has it, or to be given up");
 }

@@ -43,6 +43,8 @@ pub enum Misdeed {
     BootAgain,
     /// Letters of a round go in one message, however long it gets.
     SendWhole,
+    /// Who asks for a group that came out of a split in this turn, and is not loaded yet, hears that there is nothing.
+    HastyAbsence,
     /// Groups say in every eighth turn again what was not answered.
     AskAgain,
     /// An OSD that a monitor lets in and refuses comes back at once.
@@ -95,6 +97,7 @@ const ALL: &[Misdeed] = &[
     Misdeed::BootAgain,
     Misdeed::AskAgain,
     Misdeed::SendWhole,
+    Misdeed::HastyAbsence,
     Misdeed::HuntAtOnce,
     Misdeed::Hoard,
     Misdeed::Chatter,
@@ -137,6 +140,7 @@ const ALL: &[Misdeed] = &[
     Misdeed::Copies(osd::Mistake::CountReplaced),
     Misdeed::Copies(osd::Mistake::ServeBeforeUp),
     Misdeed::Copies(osd::Mistake::NeverHoldBack),
+    Misdeed::Copies(osd::Mistake::PassMissing),
     Misdeed::LostHolder,
     Misdeed::LostOperation,
     Misdeed::DoneTwice,
@@ -183,6 +187,7 @@ impl Misdeed {
             Misdeed::SilentDrop => "full",
             Misdeed::LostFetch | Misdeed::MuteBeats => "peers",
             Misdeed::SendWhole => "copies",
+            Misdeed::HastyAbsence => return ("deaths", 9_000_027),
             Misdeed::Careless | Misdeed::Gullible => "downs",
             Misdeed::PastDeadline
             | Misdeed::BootAgain
@@ -229,6 +234,7 @@ impl Misdeed {
                 Copies::GoHomeTwice | Copies::WatchInVain => "idle",
                 Copies::TakePartEarly => "blackouts",
                 Copies::KeepGone | Copies::NeedAll => "strays",
+                Copies::PassMissing => return ("strays", 9_000_018),
                 Copies::PullEarly => "rot-beside",
                 Copies::IgnoreGaps => "gaps",
                 Copies::LeapGaps => "gaps-moved",
@@ -372,6 +378,7 @@ impl Node for Wayward {
             Some(Misdeed::BootAgain) => self.osd.boot_again(now),
             Some(Misdeed::AskAgain) if self.turns.is_multiple_of(8) => self.osd.write_all_again(now),
             Some(Misdeed::SendWhole) => self.osd.send_whole(),
+            Some(Misdeed::HastyAbsence) => self.osd.answer_before_loading(),
             Some(Misdeed::HuntAtOnce) => self.osd.hunt_at_once(),
             Some(Misdeed::Hoard) => self.hoard.push([0; 4096]),
             Some(Misdeed::Chatter) => out.log(node::Level::Info, "osd", "turns"),

@@ -8,6 +8,7 @@ use crate::info::ObjectInfo;
 use crate::letter::{Letter, Sought};
 use crate::meta;
 use crate::missing::Base;
+use crate::object::Piece;
 use bytes::Bytes;
 use objectstore::{Damage, Hold, Limit, Page, Unread};
 use std::ops::Bound;
@@ -86,6 +87,21 @@ impl Core {
             && whole
             && (version == need || version < need && self.log.has(need) && self.history.reaches(&object.at(SnapId::HEAD)));
         Ok(Sought { object: object.clone(), version, has })
+    }
+
+    /// Returns true if the first piece of an object is of the object that is missing here.
+    ///
+    /// Its record names the version that the log wants. An older one is right for a clone, of which a snapshot was trimmed, and for what
+    /// rotted here, of which is only known that it is no newer. What the log wants is there: that it is gone, or newer, is never right,
+    /// whoever says so.
+    pub(crate) fn is_wanted(&self, object: &HObject, piece: &Piece) -> bool {
+        #[cfg(feature = "sim")]
+        if piece.is_nothing() && self.mistake == Some(crate::selfcheck::Mistake::PassMissing) {
+            return true;
+        }
+        let Some(lack) = self.missing.get(object) else { return false };
+        let exact = lack.base.is_some() && object.is_head();
+        piece.version().is_some_and(|version| version == lack.need || !exact && version < lack.need)
     }
 
     /// The version that the record of an object here names; `None`: it is not there, or cannot be read.

@@ -60,6 +60,7 @@ impl Pg {
             | Mistake::CountReplaced
             | Mistake::ServeBeforeUp
             | Mistake::NeverHoldBack
+            | Mistake::PassMissing
             | Mistake::VolunteerEarly
             | Mistake::PurgeAlone => {}
         }

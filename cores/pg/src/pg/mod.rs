@@ -169,6 +169,12 @@ impl Pg {
         }
     }
 
+    /// Returns true if the group's keys cannot be read or written, and the group that has this number may be in it still: no split has
+    /// brought that out, as far as is known.
+    pub fn may_hide(&self, seed: u32) -> bool {
+        matches!(self.role, Role::Broken) && seed >= self.core.history.pg_num && descends(seed, self.core.id.pg.seed)
+    }
+
     /// Returns how much of its log the group has in memory.
     pub fn log_size(&self) -> LogSize {
         LogSize { entries: self.core.log.len(), dups: self.core.log.dups(), bytes: self.core.log.bytes() }

@@ -191,16 +191,17 @@ impl Pg {
         }
     }
 
-    /// Returns true if the group waits to be taken in by another one.
-    pub fn is_leaving(&self) -> bool {
-        matches!(self.role, Role::Leaving)
+    /// Returns true if the group does nothing any more but go: another one takes it in, or it is removed. What comes for it waits for the
+    /// one that will stand in its place.
+    pub fn is_going(&self) -> bool {
+        matches!(self.role, Role::Leaving | Role::Removing(_) | Role::Removed)
     }
 
     /// Returns who takes this group in, if it has nothing more to do than to be taken in.
     pub fn heir(&self) -> Option<SpgId> {
         let union = self.core.history.unions.iter().find(|union| union.share == 0)?;
         let heir = SpgId { pg: PgId::new(self.core.id.pg.pool, union.into), shard: self.core.id.shard };
-        (self.is_leaving() && self.core.is_drained()).then_some(heir)
+        (matches!(self.role, Role::Leaving) && self.core.is_drained()).then_some(heir)
     }
 
     /// Returns what this group leaves to the one that takes it in, if it has nothing more to do than that.

@@ -5,6 +5,9 @@
 //! the cursor never passes an object that the copy does not have as it is. The copy writes the cursor down with what it got, and
 //! goes on from there in another interval.
 //!
+//! An object that is missing *here* says nothing by its absence, or by the older version that is here: it is on the batch's list,
+//! whatever the copy has, until it was brought here and then there. While it is unfound, the cursor waits before it.
+//!
 //! Objects go through their lanes, so no write comes between an object's pieces.
 
 use crate::api::Ctx;
@@ -12,6 +15,7 @@ use crate::body::{Body, Progress};
 use crate::core::Core;
 use crate::letter::Letter;
 use crate::meta::same_object;
+use crate::missing::Missing;
 use crate::primary::Primary;
 use crate::primary::reserve::Move;
 use maps::flags;
@@ -199,6 +203,13 @@ impl Primary {
         } else {
             batch.ours = found.into_iter().collect();
         }
+        #[cfg(feature = "sim")]
+        let missing = core.missing.clone().into_iter().filter(|_| core.mistake != Some(crate::selfcheck::Mistake::PassMissing));
+        #[cfg(feature = "sim")]
+        let missing = &missing.collect();
+        #[cfg(not(feature = "sim"))]
+        let missing = &core.missing;
+        batch.list_missing(&from, missing);
         let to = batch.end.clone();
         if let Some(backfill) = self.backfill_of(copy) {
             (backfill.batch, backfill.hold) = (Some(batch), None);
@@ -273,6 +284,14 @@ fn last_head(batch: &Batch) -> &HObject {
 }
 
 impl Batch {
+    /// Adds what is missing here, behind the cursor's place `from`, to what must be brought: the own list does not show it as the group
+    /// has it.
+    fn list_missing(&mut self, from: &HObject, missing: &Missing) {
+        let heads = missing.keys().map(|object| object.at(SnapId::HEAD));
+        let todo = heads.filter(|head| head > from && *head <= self.end);
+        self.todo.extend(todo);
+    }
+
     /// Finds what must be brought.
     fn compare(&mut self) {
         let heads = |objects: &BTreeMap<HObject, EVersion>| -> BTreeSet<HObject> {

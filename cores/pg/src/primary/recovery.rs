@@ -566,12 +566,9 @@ impl Primary {
         let Some(pull) = pulls.remove(&object) else { return };
         let Some(mut job) = self.jobs.remove(&pull.hold) else { return };
         let head = job.head.clone();
-        let next = match piece {
-            // Who has it by its log may say that it is not there (any more); who found it when he was asked must have it.
-            Some(piece) if !(self.members.is_find(from, &object) && piece.is_nothing()) => {
-                self.take_piece(core, ctx, &object, &at, *piece)
-            }
-            _ => {
+        let next = match piece.filter(|piece| if at.is_first() { core.is_wanted(&object, piece) } else { !piece.is_nothing() }) {
+            Some(piece) => self.take_piece(core, ctx, &object, &at, *piece),
+            None => {
                 if self.members.is_find(from, &object) {
                     self.search.not_given(ctx.now.mono, from, &object);
                 }

@@ -210,7 +210,7 @@ impl Several {
         self.trace.push(format!("{from}→{to} {}", letter.line().expect("a message")));
         let epoch = self.map.epoch;
         if !self.osd(to).pgs.contains_key(&group()) {
-            match pg::answer_of_none(letter, epoch).expect("a letter") {
+            match pg::answer_of_none(letter, epoch, false).expect("a letter") {
                 OfNone::Answers(answer) => return self.deliver(to, from, &answer),
                 OfNone::Ignores => return,
                 OfNone::Joins => self.osd(to).begin(group(), Pg::join),
