@@ -35,7 +35,8 @@ pub(crate) fn top(args: &Top) -> Result<u8> {
     }
     let mut view = (listed(args.listed), Sorted::Load);
     if args.once || !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
-        // Rates are means over some seconds, and of images only once somebody looks.
+        // A rate is a mean between two looks, and of images it is made only once somebody looks: the pause is the time over which the
+        // figures that are shown are means, as with `iostat` and `top -b`. Nothing is waited for.
         picture(&client).map_err(|failure| failure.sentence(&client))?;
         std::thread::sleep(Duration::from_secs(args.every));
         let picture = picture(&client).map_err(|failure| failure.sentence(&client))?;

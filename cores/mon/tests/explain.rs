@@ -3,23 +3,10 @@
 mod common;
 
 use common::SPACE;
-use common::cluster::Cluster;
+use common::cluster::{CLEAN, Cluster, DEGRADED, objects};
 use messages::internal::{OsdReport, PgReport, Space};
 use messages::stats::ObjectStatSum;
 use types::{OsdId, PgId, PgState};
-
-const CLEAN: PgState = PgState::ACTIVE.with(PgState::CLEAN);
-const DEGRADED: PgState = PgState::ACTIVE.with(PgState::UNDERSIZED).with(PgState::DEGRADED);
-
-fn objects(n: i64) -> ObjectStatSum {
-    ObjectStatSum { num_objects: n, num_object_copies: 3 * n, num_bytes: n << 16, ..ObjectStatSum::default() }
-}
-
-fn clean() -> Cluster {
-    let mut cluster = Cluster::with_pool(3, 3, 4);
-    cluster.all(4, CLEAN, objects(10));
-    cluster
-}
 
 fn asked(cluster: &mut Cluster, about: &str, which: &str) -> (i32, String) {
     let part = |name: &str, value: &str| if value.is_empty() { String::new() } else { format!(r#","{name}":"{value}""#) };
@@ -27,8 +14,9 @@ fn asked(cluster: &mut Cluster, about: &str, which: &str) -> (i32, String) {
 }
 
 fn ask(cluster: &mut Cluster, about: &str, which: &str) -> String {
-    let command = |name: &str, value: &str| if value.is_empty() { String::new() } else { format!(r#","{name}":"{value}""#) };
-    cluster.world.ok(&format!(r#"{{"prefix":"nacre explain"{}{}}}"#, command("about", about), command("which", which)))
+    let (code, text) = asked(cluster, about, which);
+    assert_eq!(code, 0, "{text}");
+    text
 }
 
 /// An OSD tells how long its writes take, and how full it is.
@@ -38,15 +26,9 @@ fn tell(cluster: &mut Cluster, osd: OsdId, commit_latency_us: u32, available: u6
     cluster.world.send(cluster.osds[osd as usize], report.encode());
 }
 
-fn lose(cluster: &mut Cluster, osd: OsdId) {
-    cluster.world.hang_up(cluster.osds[osd as usize]);
-    cluster.world.peers[cluster.osds[osd as usize]].closed = Some("gone".into());
-    cluster.world.ok(&format!(r#"{{"prefix":"osd down","ids":["{osd}"]}}"#));
-}
-
 #[test]
 fn a_cluster_that_is_well_is_said_to_be() {
-    let mut cluster = clean();
+    let mut cluster = Cluster::clean();
     for (about, sentence) in [
         ("slow", "As far as the monitors know, nothing is slow"),
         ("groups", "All 4 groups are clean."),
@@ -66,7 +48,7 @@ fn a_cluster_that_is_well_is_said_to_be() {
 
 #[test]
 fn one_slow_disk_is_named_and_disks_that_are_all_slow_are_told_from_it() {
-    let mut cluster = clean();
+    let mut cluster = Cluster::clean();
     for (osd, us) in [(0, 1200), (1, 1300), (2, 38_000)] {
         tell(&mut cluster, osd, us, SPACE.available);
     }
@@ -93,8 +75,8 @@ fn one_slow_disk_is_named_and_disks_that_are_all_slow_are_told_from_it() {
 
 #[test]
 fn who_is_missing_is_said_with_what_comes_next() {
-    let mut cluster = clean();
-    lose(&mut cluster, 2);
+    let mut cluster = Cluster::clean();
+    cluster.lose(2);
     cluster.all(4, DEGRADED, ObjectStatSum { num_objects_degraded: 10, ..objects(10) });
     let text = ask(&mut cluster, "groups", "");
     assert!(text.starts_with("4 groups of 4 serve with fewer copies, because osd.2 (vm) cannot be reached.\n"), "{text}");
@@ -126,7 +108,7 @@ fn who_is_missing_is_said_with_what_comes_next() {
 
 #[test]
 fn the_room_of_a_pool_is_reckoned_before_the_readers_eyes() {
-    let mut cluster = clean();
+    let mut cluster = Cluster::clean();
     tell(&mut cluster, 0, 0, 4 << 30);
     let text = ask(&mut cluster, "space", "p");
     // 95 % of 20 GiB are usable: 3 GiB of 4 are left there, and each OSD gets a third.
@@ -139,7 +121,7 @@ fn the_room_of_a_pool_is_reckoned_before_the_readers_eyes() {
 
 #[test]
 fn flags_that_hold_something_are_named_with_the_way_back() {
-    let mut cluster = clean();
+    let mut cluster = Cluster::clean();
     for flag in ["noscrub", "norecover", "pause"] {
         cluster.world.ok(&format!(r#"{{"prefix":"osd set","key":"{flag}"}}"#));
     }
@@ -155,7 +137,7 @@ fn flags_that_hold_something_are_named_with_the_way_back() {
 
 #[test]
 fn what_does_not_exist_is_refused_with_its_name() {
-    let mut cluster = clean();
+    let mut cluster = Cluster::clean();
     for (about, which, errno, words) in [
         ("group", "1.9", -2, "there is no group 1.9"),
         ("group", "x", -22, "'x' is no group"),

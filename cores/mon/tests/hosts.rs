@@ -2,13 +2,11 @@
 
 mod common;
 
-use common::cluster::Cluster;
+use common::cluster::{CLEAN, Cluster};
 use common::{Disk, World, inviting};
 use messages::stats::ObjectStatSum;
 use serde_json::Value;
 use types::PgState;
-
-const CLEAN: PgState = PgState::ACTIVE.with(PgState::CLEAN);
 
 fn json(cluster: &mut Cluster, command: &str) -> Value {
     serde_json::from_str(&cluster.world.ok(command)).unwrap()

@@ -3,13 +3,12 @@
 mod common;
 
 use common::SPACE;
-use common::cluster::Cluster;
+use common::cluster::{CLEAN, Cluster};
 use maps::Pool;
 use messages::internal::{OsdReport, PgReport};
 use std::time::Duration;
 use types::{EVersion, PgId, PgState};
 
-const CLEAN: PgState = PgState::ACTIVE.with(PgState::CLEAN);
 const HELD: PgState = PgState::PEERED.with(PgState::PREMERGE);
 const READY: PgState = HELD.with(PgState::CLEAN);
 

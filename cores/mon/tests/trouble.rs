@@ -3,25 +3,11 @@
 
 mod common;
 
-use common::cluster::Cluster;
+use common::cluster::{CLEAN, Cluster, DEGRADED, objects};
 use messages::internal::{OsdInstruct, PgReport};
 use messages::stats::ObjectStatSum;
 use serde_json::Value;
 use types::{OsdId, PgId, PgState};
-
-const CLEAN: PgState = PgState::ACTIVE.with(PgState::CLEAN);
-const DEGRADED: PgState = PgState::ACTIVE.with(PgState::UNDERSIZED).with(PgState::DEGRADED);
-
-fn objects(n: i64) -> ObjectStatSum {
-    ObjectStatSum { num_objects: n, num_object_copies: 3 * n, num_bytes: n << 16, ..ObjectStatSum::default() }
-}
-
-/// Three OSDs and a pool of three copies, whose four groups have ten objects each.
-fn clean() -> Cluster {
-    let mut cluster = Cluster::with_pool(3, 3, 4);
-    cluster.all(4, CLEAN, objects(10));
-    cluster
-}
 
 fn ok(cluster: &mut Cluster, command: &str) -> String {
     cluster.world.ok(&format!(r#"{{"prefix":{command}}}"#))
@@ -34,15 +20,13 @@ fn json(cluster: &mut Cluster, command: &str) -> Value {
 
 /// An OSD goes down; the groups are reported as degraded by those that lead now.
 fn lose(cluster: &mut Cluster, osd: OsdId) {
-    cluster.world.hang_up(cluster.osds[osd as usize]);
-    cluster.world.peers[cluster.osds[osd as usize]].closed = Some("gone".into());
-    cluster.world.ok(&format!(r#"{{"prefix":"osd down","ids":["{osd}"]}}"#));
+    cluster.lose(osd);
     cluster.all(4, DEGRADED, ObjectStatSum { num_objects_degraded: 10, ..objects(10) });
 }
 
 #[test]
 fn missing_copies_are_shown_everywhere() {
-    let mut cluster = clean();
+    let mut cluster = Cluster::clean();
     lose(&mut cluster, 2);
     let status = ok(&mut cluster, r#""status""#);
     let wanted = "    pgs:     40/120 objects degraded (33.333%)\n             4 active+undersized+degraded\n";
@@ -79,7 +63,7 @@ fn missing_copies_are_shown_everywhere() {
 
 #[test]
 fn copies_elsewhere_objects_nowhere_and_damage_have_their_codes() {
-    let mut cluster = clean();
+    let mut cluster = Cluster::clean();
     let primary = cluster.primary(0);
     let moving = PgState::ACTIVE.with(PgState::REMAPPED).with(PgState::BACKFILLING);
     cluster.report_stats(primary, 0, moving, ObjectStatSum { num_objects_misplaced: 6, ..objects(10) });
@@ -123,7 +107,7 @@ fn copies_elsewhere_objects_nowhere_and_damage_have_their_codes() {
 
 #[test]
 fn slow_operations_are_told_as_ceph_does_and_go_when_they_are_done() {
-    let mut cluster = clean();
+    let mut cluster = Cluster::clean();
     let told = |cluster: &mut Cluster| ok(cluster, r#""health","detail":"detail""#);
     assert!(!told(&mut cluster).contains("SLOW_OPS"));
     cluster.report_slow(1, 3, 41);
@@ -142,7 +126,7 @@ fn slow_operations_are_told_as_ceph_does_and_go_when_they_are_done() {
 
 #[test]
 fn groups_that_do_not_serve_are_named_with_what_they_wait_for() {
-    let mut cluster = clean();
+    let mut cluster = Cluster::clean();
     let primary = cluster.primary(0);
     let waiting = PgReport { pg: PgId::new(1, 0), state: PgState::DOWN, blocked_by: vec![2], ..PgReport::default() };
     cluster.report_with(primary, waiting);
@@ -170,7 +154,7 @@ fn groups_that_do_not_serve_are_named_with_what_they_wait_for() {
 
 #[test]
 fn scrubs_that_do_not_happen_are_missed() {
-    let mut cluster = clean();
+    let mut cluster = Cluster::clean();
     assert!(!ok(&mut cluster, r#""health""#).contains("scrubbed"));
     for (name, value) in [("osd_scrub_max_interval", 20), ("osd_deep_scrub_interval", 20)] {
         ok(&mut cluster, &format!(r#""config set","who":"osd","name":"{name}","value":"{value}""#));
@@ -189,7 +173,7 @@ fn scrubs_that_do_not_happen_are_missed() {
 
 #[test]
 fn too_few_osds_and_single_copies_are_findings() {
-    let mut cluster = clean();
+    let mut cluster = Cluster::clean();
     ok(&mut cluster, r#""config set","who":"global","name":"osd_pool_default_size","value":"4""#);
     assert!(ok(&mut cluster, r#""health""#).contains("OSD count 3 < osd_pool_default_size 4"));
     ok(&mut cluster, r#""config set","who":"mon","name":"mon_warn_on_too_few_osds","value":"false""#);
@@ -269,7 +253,7 @@ fn osds_are_destroyed_when_nobody_needs_their_data() {
 
 #[test]
 fn groups_are_forced_to_recover_if_they_have_something_to_recover() {
-    let mut cluster = clean();
+    let mut cluster = Cluster::clean();
     let force =
         |cluster: &mut Cluster, what: &str, pgs: &str| cluster.world.call(&format!(r#"{{"prefix":"pg {what}","pgid":[{pgs}]}}"#));
     let told = |cluster: &mut Cluster, osd: OsdId| -> Vec<String> {
@@ -301,7 +285,7 @@ fn groups_are_forced_to_recover_if_they_have_something_to_recover() {
 
 #[test]
 fn recovery_has_a_pace() {
-    let mut cluster = clean();
+    let mut cluster = Cluster::clean();
     cluster.pass(2);
     let primary = cluster.primary(0);
     let recovered = ObjectStatSum { num_objects_recovered: 30, num_bytes_recovered: 30 << 16, ..objects(10) };
@@ -318,7 +302,7 @@ fn recovery_has_a_pace() {
 
 #[test]
 fn a_new_store_under_an_old_number_holds_nothing_of_the_old_one() {
-    let mut cluster = clean();
+    let mut cluster = Cluster::clean();
     assert_eq!(cluster.map().info(2).unwrap().lost_at, 0, "its first life");
     ok(&mut cluster, r#""osd down","ids":["2","2","osd.2"]"#);
     assert!(!cluster.map().is_up(2), "once is enough");
@@ -331,7 +315,7 @@ fn a_new_store_under_an_old_number_holds_nothing_of_the_old_one() {
 
 #[test]
 fn groups_that_the_map_places_nowhere_name_the_rule_that_finds_nothing() {
-    let mut cluster = clean();
+    let mut cluster = Cluster::clean();
     ok(&mut cluster, r#""osd crush rule create-replicated","name":"by-rack","root":"default","type":"rack""#);
     let (result, text) = cluster.set("crush_rule", "by-rack");
     assert!(result == 0 && text.contains("rule 'by-rack' finds no OSD now, so nobody serves the pool"), "{text}");
@@ -347,7 +331,7 @@ fn groups_that_the_map_places_nowhere_name_the_rule_that_finds_nothing() {
 
 #[test]
 fn a_new_pool_whose_rule_finds_nothing_is_served_by_nobody() {
-    let mut cluster = clean();
+    let mut cluster = Cluster::clean();
     ok(&mut cluster, r#""osd crush rule create-replicated","name":"by-rack","root":"default","type":"rack""#);
     let create = r#""osd pool create","pool":"lost","pg_num":4,"pgp_num":4,"pool_type":"replicated","rule":"by-rack","size":1"#;
     ok(&mut cluster, create);
@@ -359,7 +343,7 @@ fn a_new_pool_whose_rule_finds_nothing_is_served_by_nobody() {
 
 #[test]
 fn undersized_groups_say_when_their_rule_finds_too_few_places() {
-    let mut cluster = clean();
+    let mut cluster = Cluster::clean();
     assert_eq!(cluster.set("size", "5").0, 0);
     cluster.all(4, DEGRADED, objects(10));
     cluster.pass(61);
@@ -385,7 +369,7 @@ fn boot_anew(cluster: &mut Cluster, osd: OsdId, port: u16, uuid: [u8; 16]) {
 
 #[test]
 fn a_stopped_osd_comes_back_when_it_is_restarted_and_a_destroyed_one_with_a_new_store() {
-    let mut cluster = clean();
+    let mut cluster = Cluster::clean();
     let (peer, own) = (cluster.osds[2], [3; 16]);
     ok(&mut cluster, r#""osd stop","ids":["2"]"#);
     cluster.world.boot_on(peer, 2);
@@ -424,7 +408,7 @@ fn a_stopped_osd_comes_back_when_it_is_restarted_and_a_destroyed_one_with_a_new_
 
 #[test]
 fn large_omaps_are_told_as_ceph_does() {
-    let mut cluster = clean();
+    let mut cluster = Cluster::clean();
     let primary = cluster.primary(0);
     cluster.report_stats(primary, 0, CLEAN, ObjectStatSum { num_large_omap_objects: 2, ..objects(10) });
     let health = ok(&mut cluster, r#""health","detail":"detail""#);
@@ -441,7 +425,7 @@ fn large_omaps_are_told_as_ceph_does() {
 
 #[test]
 fn pools_without_scrubs_are_told_and_do_no_harm() {
-    let mut cluster = clean();
+    let mut cluster = Cluster::clean();
     let before = ok(&mut cluster, r#""health""#);
     for flag in ["noscrub", "nodeep-scrub"] {
         ok(&mut cluster, &format!(r#""osd pool set","pool":"p","var":"{flag}","val":"1""#));

@@ -334,8 +334,7 @@ impl Osd {
     /// sends it again when the map changes.
     fn homeless(&mut self, now: Now, waiting: Waiting, id: SpgId, out: &mut Outputs) {
         let groups = &self.groups;
-        let to_come =
-            groups.find(&id).is_some() || groups.has_ancestor(&id) || groups.is_blocked(&id, self.maps.current());
+        let to_come = groups.find(&id).is_some() || groups.has_ancestor(&id) || groups.is_blocked(&id, self.maps.current());
         if to_come && self.maps.current().placed(id.pg).acting_primary == self.config.whoami {
             if !self.too_early(now, &waiting.early, out) {
                 self.ops.at(waiting.early.key).wait(now.mono, Wait::ForGroup);

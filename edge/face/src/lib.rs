@@ -9,3 +9,4 @@ pub mod metrics;
 pub mod page;
 pub mod text;
 pub mod top;
+mod values;

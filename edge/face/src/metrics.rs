@@ -5,6 +5,7 @@
 //! otherwise ([`cluster`]); those of daemons come from the host that runs them ([`daemons`]).
 
 use crate::text::{Kind, Text};
+use crate::values::{number, rows, text};
 use Kind::{Counter, Gauge, Untyped};
 use counters::Family;
 use serde_json::Value;
@@ -54,18 +55,6 @@ const OF_POOLS: [(&str, bool); 16] = [
     ("bytes_used", false),
     ("percent_used", false),
 ];
-
-fn number(value: &Value) -> f64 {
-    value.as_f64().or_else(|| value.as_bool().map(|b| f64::from(u8::from(b)))).unwrap_or(0.0)
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
-}
-
-fn rows(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
-}
 
 /// The families of the cluster.
 pub fn cluster(out: &mut Text, picture: &Picture<'_>) {

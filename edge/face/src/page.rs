@@ -6,6 +6,7 @@
 //!
 //! Everything that a cluster tells is written through `maud`, which escapes it.
 
+use crate::values::{number, rows, scaled, text};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -51,36 +52,14 @@ const DISKS: usize = 96;
 /// Rows of a table that grows with the cluster: hosts, pools, disks to look at.
 const ROWS: usize = 100;
 
-fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or(0.0)
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
-}
-
-fn rows(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
-}
-
 /// An amount of bytes: `3.1 TiB`.
 fn bytes(n: f64) -> String {
-    scaled(n, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"])
+    scaled(n, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"], " ")
 }
 
 /// A count: `12.4 k`.
 fn count(n: f64) -> String {
-    scaled(n, 1000.0, &["", "k", "M", "G", "T"])
-}
-
-fn scaled(mut n: f64, step: f64, units: &[&str]) -> String {
-    let mut unit = 0;
-    while n >= step && unit + 1 < units.len() {
-        n /= step;
-        unit += 1;
-    }
-    let digits = usize::from(unit > 0 && n < 100.0);
-    format!("{n:.digits$} {}", units[unit]).trim_end().to_owned()
+    scaled(n, 1000.0, &["", "k", "M", "G", "T"], " ")
 }
 
 /// A span of time: `4 min`.

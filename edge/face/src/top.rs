@@ -2,6 +2,7 @@
 //!
 //! Names come from people whom the reader may not know. So nothing that is told here moves a cursor or changes a colour: see [`plain`].
 
+use crate::values::{number, rows, scaled, text};
 use serde_json::Value;
 
 /// What is listed.
@@ -42,34 +43,12 @@ pub fn plain(text: &str) -> String {
     text.chars().map(|c| if moves(c) { '?' } else { c }).collect()
 }
 
-fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or(0.0)
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
-}
-
-fn rows(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
-}
-
-fn scaled(mut n: f64, step: f64, units: &[&str]) -> String {
-    let mut unit = 0;
-    while n >= step && unit + 1 < units.len() {
-        n /= step;
-        unit += 1;
-    }
-    let digits = usize::from(unit > 0 && n < 100.0);
-    format!("{n:.digits$}{}", units[unit])
-}
-
 fn count(n: f64) -> String {
-    scaled(n, 1000.0, &["", "k", "M", "G"])
+    scaled(n, 1000.0, &["", "k", "M", "G"], "")
 }
 
 fn bytes(n: f64) -> String {
-    scaled(n, 1024.0, &["", "K", "M", "G", "T", "P"])
+    scaled(n, 1024.0, &["", "K", "M", "G", "T", "P"], "")
 }
 
 fn millis(nanos: f64) -> String {

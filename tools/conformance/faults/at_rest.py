@@ -22,13 +22,12 @@ import os
 import subprocess
 import threading
 import time
-import types
 
 import rados
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", room) for room in ("lib",)]
-from harness import Failed, Place, free_port
-from thrash_cluster import Processes
+from harness import Failed
+from thrash_cluster import options, three_osds
 
 TICKS = os.sysconf("SC_CLK_TCK")
 # Seconds in which those that live find out how things are.
@@ -198,34 +197,26 @@ PLIGHTS = {"alone": alone, "suspended": suspended, "full": full, "twice": twice,
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nacre", required=True)
+    options(parser)
     parser.add_argument("--look", type=float, default=8)
     parser.add_argument("--limit", type=float, default=3, help="percent of a processor that a daemon at rest may take")
     parser.add_argument("--only", default=",".join(PLIGHTS))
-    parser.add_argument("--dir")
-    parser.add_argument("--port", type=int)
-    parser.add_argument("--driver")
-    parser.add_argument("--memory", default="512M")
     args = parser.parse_args()
-    args.nacre = os.path.abspath(args.nacre)
-    place = Place(args.dir, "nacre-at-rest-")
-    given = types.SimpleNamespace(**vars(args), lossy=None, auth="none", osds=3)
-    cluster = Processes(given, place.path, args.port or free_port())
-    try:
-        cluster.begin()
-        cluster.ceph("osd", "pool", "create", "data", "8", text=True)
-        cluster.ceph("osd", "pool", "application", "enable", "data", "rados", text=True)
-        cluster.healed(60)
-        for name in args.only.split(","):
-            PLIGHTS[name](args, cluster)
-        dead = cluster.died()
-        if dead:
-            raise Failed(dead)
-        print("at rest: nobody is busy")
-    finally:
-        cluster.start()
-        cluster.kill()
-        place.remove()
+    with three_osds(args, "nacre-at-rest-") as cluster:
+        try:
+            cluster.begin()
+            cluster.ceph("osd", "pool", "create", "data", "8", text=True)
+            cluster.ceph("osd", "pool", "application", "enable", "data", "rados", text=True)
+            cluster.healed(60)
+            for name in args.only.split(","):
+                PLIGHTS[name](args, cluster)
+            dead = cluster.died()
+            if dead:
+                raise Failed(dead)
+            print("at rest: nobody is busy")
+        finally:
+            # Those that were frozen go on.
+            cluster.start()
 
 
 if __name__ == "__main__":

@@ -17,14 +17,13 @@ import os
 import random
 import threading
 import time
-import types
 
 import rados
 import rbd
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", room) for room in ("lib",)]
-from harness import Failed, Place, free_port
-from thrash_cluster import Processes
+from harness import Failed
+from thrash_cluster import options, three_osds
 
 BLOCK = 4096
 # Many objects, since their names differ each time: each OSD must lead some, and must not lead others.
@@ -208,25 +207,14 @@ def check(args, cluster):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nacre", required=True)
+    options(parser)
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--dir")
-    parser.add_argument("--port", type=int)
-    parser.add_argument("--driver")
-    parser.add_argument("--memory", default="512M")
     args = parser.parse_args()
-    args.nacre = os.path.abspath(args.nacre)
-    place = Place(args.dir, "nacre-replica-reads-")
-    given = types.SimpleNamespace(**vars(args), lossy=None, auth="none", osds=3)
-    cluster = Processes(given, place.path, args.port or free_port())
-    try:
+    with three_osds(args, "nacre-replica-reads-") as cluster:
         cluster.start()
         check(args, cluster)
         print("replica reads: all as it must be")
-    finally:
-        cluster.kill()
-        place.remove()
 
 
 if __name__ == "__main__":

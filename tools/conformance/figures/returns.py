@@ -17,13 +17,12 @@ import os
 import random
 import threading
 import time
-import types
 
 import rados
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", room) for room in ("lib",)]
-from harness import Failed, Place, free_port
-from thrash_cluster import Processes
+from harness import Failed
+from thrash_cluster import options, three_osds
 
 
 class Writers:
@@ -134,25 +133,14 @@ def measure(args, cluster):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nacre", required=True)
+    options(parser)
     for name, default in (("objects", 64), ("size", 4 << 20), ("writes", 2000), ("write", 4096), ("clients", 4), ("seed", 1)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--sleep", type=float, default=5)
-    parser.add_argument("--dir")
-    parser.add_argument("--port", type=int)
-    parser.add_argument("--driver")
-    parser.add_argument("--memory", default="512M")
     args = parser.parse_args()
-    args.nacre = os.path.abspath(args.nacre)
-    place = Place(args.dir, "nacre-returns-")
-    given = types.SimpleNamespace(**vars(args), lossy=None, auth="none", osds=3)
-    cluster = Processes(given, place.path, args.port or free_port())
-    try:
+    with three_osds(args, "nacre-returns-") as cluster:
         cluster.start()
         measure(args, cluster)
-    finally:
-        cluster.kill()
-        place.remove()
 
 
 if __name__ == "__main__":

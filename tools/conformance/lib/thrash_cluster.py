@@ -1,12 +1,14 @@
 """A cluster of processes, one monitor and some OSDs in one folder, whose daemons are killed, stopped and started one by one."""
+import contextlib
 import json
 import os
 import shutil
 import signal
 import subprocess
 import time
+import types
 
-from harness import Failed, LossyDisk, Server
+from harness import Failed, LossyDisk, Place, Server, free_port
 
 # Health codes that may not be left when all faults are over.
 SICK = {
@@ -219,3 +221,26 @@ class Processes:
                 folder = os.path.join(self.disk.tell("keep kept"), "cluster")
             self.disk.close()
         return folder
+
+
+def options(parser):
+    """Adds the options of a story about three OSDs without keys."""
+    parser.add_argument("--nacre", required=True)
+    parser.add_argument("--dir")
+    parser.add_argument("--port", type=int)
+    parser.add_argument("--driver")
+    parser.add_argument("--memory", default="512M")
+
+
+@contextlib.contextmanager
+def three_osds(args, prefix):
+    """Gives the processes of such a story, and ends them; what they leave is removed unless the story failed."""
+    args.nacre = os.path.abspath(args.nacre)
+    place = Place(args.dir, prefix)
+    given = types.SimpleNamespace(**vars(args), lossy=None, auth="none", osds=3)
+    cluster = Processes(given, place.path, args.port or free_port())
+    try:
+        yield cluster
+    finally:
+        cluster.kill()
+    place.remove()

@@ -9,6 +9,15 @@ use messages::stats::ObjectStatSum;
 use std::time::Duration;
 use types::{EVersion, OsdId, PgId, PgState};
 
+pub const CLEAN: PgState = PgState::ACTIVE.with(PgState::CLEAN);
+/// The state of a group that has too few copies, and serves.
+pub const DEGRADED: PgState = PgState::ACTIVE.with(PgState::UNDERSIZED).with(PgState::DEGRADED);
+
+/// Figures of a group with so many objects in three copies.
+pub fn objects(n: i64) -> ObjectStatSum {
+    ObjectStatSum { num_objects: n, num_object_copies: 3 * n, num_bytes: n << 16, ..ObjectStatSum::default() }
+}
+
 /// A monitor with OSDs that are up, and a client.
 pub struct Cluster {
     pub world: World,
@@ -35,6 +44,21 @@ impl Cluster {
         let mut cluster = Self::new(osds);
         cluster.pool(size, groups);
         cluster
+    }
+
+    /// Three OSDs and a pool of three copies, whose four groups have ten objects each.
+    pub fn clean() -> Self {
+        let mut cluster = Self::with_pool(3, 3, 4);
+        cluster.all(4, CLEAN, objects(10));
+        cluster
+    }
+
+    /// An OSD ends and is marked down.
+    pub fn lose(&mut self, osd: OsdId) {
+        let peer = self.osds[osd as usize];
+        self.world.hang_up(peer);
+        self.world.peers[peer].closed = Some("gone".into());
+        self.world.ok(&format!(r#"{{"prefix":"osd down","ids":["{osd}"]}}"#));
     }
 
     pub fn pool(&mut self, size: u32, groups: u32) {

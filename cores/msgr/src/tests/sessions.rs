@@ -2,7 +2,7 @@
 
 use super::net::Net;
 use super::*;
-use crate::{Event, Mode, Policy};
+use crate::{Event, Limits, Mode, Policy};
 use types::{EntityType, SessionId};
 
 fn opened(events: &[Event]) -> Vec<SessionId> {
@@ -272,12 +272,11 @@ fn small_messages_come_in_while_another_client_has_all_room() {
     }
 }
 
-#[test]
-fn a_client_that_takes_no_replies_is_not_served_and_others_are() {
+/// A server with these limits, and the sessions of two clients there: node 1, that will take nothing, and node 2.
+fn deaf_and_good(limits: impl FnOnce(&mut Limits)) -> (Net, SessionId, SessionId) {
     let (server, at) = osd(1);
     let mut config = server.config().clone();
-    config.limits.send_pause = 100_000;
-    config.limits.send_window = 50_000;
+    limits(&mut config.limits);
     config.limits.keepalive = std::time::Duration::from_secs(1000);
     let server = Messenger::new(config, Auth::none(name("osd.1")), [1; 32]);
     let make = |n: u8, who: &str| client(n, who, Auth::client(ClientAuth::none(name(who))));
@@ -285,6 +284,12 @@ fn a_client_that_takes_no_replies_is_not_served_and_others_are() {
     let deaf = net.act(1, |m, now, out| m.connect(now, addr(1), EntityType::Osd, Policy::Lossy, out));
     let good = net.act(2, |m, now, out| m.connect(now, addr(1), EntityType::Osd, Policy::Lossy, out));
     assert!(net.run(10_000, |net| net.nodes[1].peer(deaf).is_some() && net.nodes[2].peer(good).is_some()));
+    (net, deaf, good)
+}
+
+#[test]
+fn a_client_that_takes_no_replies_is_not_served_and_others_are() {
+    let (mut net, deaf, good) = deaf_and_good(|limits| (limits.send_pause, limits.send_window) = (100_000, 50_000));
     net.deaf = Some(1);
     net.still = true;
     for tid in 0..300 {
@@ -313,16 +318,7 @@ fn a_client_that_takes_no_replies_is_not_served_and_others_are() {
 
 #[test]
 fn what_waits_for_all_clients_together_has_a_bound() {
-    let (server, at) = osd(1);
-    let mut config = server.config().clone();
-    (config.limits.send_most, config.limits.send_window) = (200_000, 10_000);
-    config.limits.keepalive = std::time::Duration::from_secs(1000);
-    let server = Messenger::new(config, Auth::none(name("osd.1")), [1; 32]);
-    let make = |n: u8, who: &str| client(n, who, Auth::client(ClientAuth::none(name(who))));
-    let mut net = Net::new(vec![(server, at), make(2, "client.deaf"), make(3, "client.b")], 4);
-    let deaf = net.act(1, |m, now, out| m.connect(now, addr(1), EntityType::Osd, Policy::Lossy, out));
-    let good = net.act(2, |m, now, out| m.connect(now, addr(1), EntityType::Osd, Policy::Lossy, out));
-    assert!(net.run(10_000, |net| net.nodes[1].peer(deaf).is_some() && net.nodes[2].peer(good).is_some()));
+    let (mut net, deaf, good) = deaf_and_good(|limits| (limits.send_most, limits.send_window) = (200_000, 10_000));
     let who = |net: &Net, id: &str| {
         let named = |event: &Event| matches!(event, Event::Opened { peer, .. } if peer.name == name(id));
         net.events[0].iter().find(|event| named(event)).expect("it is open").session()
