@@ -69,6 +69,9 @@ pub(crate) struct Letters {
     /// Bytes of letters in the longest message that was sent while parts were understood.
     #[cfg(feature = "sim")]
     longest: usize,
+    /// The letters that came since they were looked at, in words, if anybody looks.
+    #[cfg(feature = "sim")]
+    heard: Option<Vec<String>>,
     /// Messages are not cut: a mistake to be found.
     #[cfg(feature = "sim")]
     careless: bool,
@@ -94,6 +97,12 @@ impl Letters {
     /// A group wants others to serve it.
     pub(crate) fn want_acting(&mut self, pg: PgId, acting: Vec<OsdId>) {
         self.acting.insert(pg, acting);
+    }
+
+    /// Keeps in words what comes from now on; gives what came since the last time.
+    #[cfg(feature = "sim")]
+    pub(crate) fn heard(&mut self) -> Vec<String> {
+        self.heard.replace(Vec::new()).unwrap_or_default()
     }
 
     /// A session to a peer broke; another may be opened at that moment.
@@ -427,6 +436,12 @@ impl Osd {
         );
         let envelope = letter.envelope()?;
         let id = envelope.pg;
+        #[cfg(feature = "sim")]
+        if let Some(heard) = &mut self.letters.heard {
+            let held = if self.groups.find(&id).is_some() { "" } else { ", which is not here" };
+            let (epoch, interval) = (self.maps.epoch(), envelope.interval);
+            heard.push(format!("osd.{} in {interval} of {id}{held}, by map {epoch}: {}", from.osd, letter.line()?));
+        }
         let known = is_at(self.maps.current(), from.osd, &from.addr);
         if envelope.interval > self.maps.epoch() || !known && from.epoch > self.maps.epoch() {
             self.ask_for_maps();

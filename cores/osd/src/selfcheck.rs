@@ -168,6 +168,11 @@ impl Osd {
         self.options.pg.sizes = sizes;
     }
 
+    /// Returns the letters that came since the last time, in words; from the first time on.
+    pub fn heard_letters(&mut self) -> Vec<String> {
+        self.letters.heard()
+    }
+
     /// A mistake to be found: letters of a round go in one message, however long it gets.
     pub fn send_whole(&mut self) {
         self.letters.be_careless();

@@ -82,6 +82,8 @@ pub struct Plan {
     pub osd_bytes: u64,
     /// What all stores and OSDs do wrong.
     pub misdeed: Option<Misdeed>,
+    /// OSDs log the letters that come.
+    pub letters: bool,
     /// True if the cluster uses cephx.
     pub cephx: bool,
     /// True if the journals have disks of their own.
@@ -139,6 +141,7 @@ impl Default for Plan {
             store: StoreKind::Reference,
             osd_bytes: 256 << 20,
             misdeed: None,
+            letters: false,
             cephx: false,
             separate_journal: false,
             rests: false,
@@ -352,7 +355,7 @@ fn osd(
     if plan.echo {
         osd.hear_twice();
     }
-    let osd = Wayward::new(osd, plan.misdeed, pulse.clone()).keeping(plan.few_maps.then_some(1));
+    let osd = Wayward::new(osd, plan.misdeed, pulse.clone()).keeping(plan.few_maps.then_some(1)).telling(plan.letters);
     // Who meets damage under a change acknowledges it all the same, and gets the object anew.
     let judges = plan.store == StoreKind::Reference && plan.wounds == 0;
     if judges { osd.judged(number as i32, promises.clone()) } else { osd }

@@ -131,6 +131,8 @@ pub enum Fault {
     Deaf,
     /// A group is merged while an OSD that has old copies of it is away.
     AbsentMerge,
+    /// The pool gets more groups, of which an OSD hears late.
+    LateSplit,
     /// An OSD gets no processor for a while.
     OsdFreeze,
     /// No fault: a snapshot is made.
@@ -328,6 +330,7 @@ impl Nemesis {
             Fault::DeafMerge => self.deaf_merge(cluster),
             Fault::Deaf => self.deaf(cluster),
             Fault::AbsentMerge => self.absent_merge(cluster, osd),
+            Fault::LateSplit => self.late_split(cluster, osd),
             Fault::OsdAtWrite => Self::arm(cluster, osd),
             Fault::MonAtWrite => Self::arm(cluster, mon),
             Fault::Blackout => {

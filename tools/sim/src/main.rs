@@ -18,6 +18,7 @@ Runs a simulated cluster through faults that a seed decides, and judges what its
     sim [--scenario NAME|all] [--seeds N] [--start N]   run N seeds (default 100), from a first one (default 0)
         --seconds N                                     and begin no seed after so many seconds
     sim --seed N [--scenario NAME] [--trace]            replay one seed, with every event printed
+        --letters                                       and what OSDs say to each other, in words
         --ref-store, --ref-mon                          with the trusted stand-ins for store or monitor
     sim --mistake NAME --scenario NAME [--seeds N]      put a mistake in, and say with which seed it is found first
     sim --mistakes [--seeds N]                          the same for all mistakes, each in the scenario that finds it
@@ -49,6 +50,7 @@ fn parse() -> Result<Args, String> {
             "--start" => args.start = number(value()?)?,
             "--seed" => (args.start, args.seeds) = (number(value()?)?, 1),
             "--trace" => args.options.trace = true,
+            "--letters" => (args.options.trace, args.options.letters) = (true, true),
             "--ref-store" => args.options.store = Some(StoreKind::Reference),
             "--ref-mon" => args.options.mon = Some(MonKind::StandIn),
             "--mistake" => {

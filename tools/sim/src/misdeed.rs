@@ -187,7 +187,7 @@ impl Misdeed {
             Misdeed::SilentDrop => "full",
             Misdeed::LostFetch | Misdeed::MuteBeats => "peers",
             Misdeed::SendWhole => "copies",
-            Misdeed::HastyAbsence => return ("deaths", 9_000_027),
+            Misdeed::HastyAbsence => "splits",
             Misdeed::Careless | Misdeed::Gullible => "downs",
             Misdeed::PastDeadline
             | Misdeed::BootAgain
@@ -319,6 +319,8 @@ pub struct Wayward {
     judged: Option<(i32, Rc<RefCell<Promises>>)>,
     /// What [`Misdeed::Hoard`] keeps.
     hoard: Vec<[u8; 4096]>,
+    /// Letters that come are logged.
+    letters: bool,
 }
 
 impl Wayward {
@@ -328,7 +330,12 @@ impl Wayward {
             osd.forget_promises();
         }
         pulse.born();
-        Self { osd, misdeed, turns: 0, pulse, few_maps: None, judged: None, hoard: Vec::new() }
+        Self { osd, misdeed, turns: 0, pulse, few_maps: None, judged: None, hoard: Vec::new(), letters: false }
+    }
+
+    /// The same, which logs the letters that come, if so.
+    pub(crate) fn telling(self, letters: bool) -> Self {
+        Self { letters, ..self }
     }
 
     /// The same, which keeps no more changes of maps than so many.
@@ -361,6 +368,9 @@ impl Node for Wayward {
             self.osd.keep_maps(most);
         }
         self.osd.turn(now, out);
+        if self.letters {
+            self.osd.heard_letters().into_iter().for_each(|line| out.log(node::Level::Debug, "letter", line));
+        }
         self.turns += 1;
         self.look_at_answers();
         let (letters, boots) = self.osd.asked();

@@ -242,6 +242,19 @@ fn farewells(rng: &mut Rng) -> Plan {
     Plan { store: SMALL, ..plan }
 }
 
+/// One copy of each of some objects on three OSDs, in few groups at first: what one OSD says is all that is known.
+fn divided(rng: &mut Rng) -> Plan {
+    let plan = varied(rng);
+    let habits = Habits {
+        objects: rng.between(6, 16),
+        depth: rng.between(1, 4) as usize,
+        pause: Duration::from_millis(rng.magnitude(50, 400)),
+        budget: rng.between(150, 300) as usize,
+        ..plan.habits
+    };
+    Plan { osds: 3, pg_num: 2, churn: false, habits, ..plan }
+}
+
 /// Two copies on four OSDs, groups that move when one of them is taken out.
 fn strayed(rng: &mut Rng) -> Plan {
     let plan = copies_in_turn(rng);
@@ -516,6 +529,15 @@ pub const ALL: &[Scenario] = &[
         about: "a group is merged while a client hears no answers, or while an OSD with old copies is away",
         pause: Duration::from_secs(3),
         kind: Kind::Copies(copies_united, &[&[Fault::DeafMerge, Fault::AbsentMerge]]),
+    },
+    Scenario {
+        name: "splits",
+        about: "groups of one copy split and move at once, while their OSDs hear of it late and die: nobody denies what is to come out of a split",
+        pause: Duration::from_millis(1500),
+        kind: Kind::Cluster(
+            divided,
+            &[&[Fault::LateSplit; 6], &[Fault::OsdKill, Fault::OsdPower, Fault::OsdAtWrite, Fault::MonKill]],
+        ),
     },
     Scenario {
         name: "islands",
@@ -893,6 +915,8 @@ pub fn by_name(name: &str) -> Option<&'static Scenario> {
 pub struct Options {
     /// Print every event.
     pub trace: bool,
+    /// Log the letters that OSDs hear of each other, too. The run is the same, its hash is not.
+    pub letters: bool,
     /// Put this into all stores and OSDs.
     pub misdeed: Option<Misdeed>,
     /// Put this into all voters of the monitors' log.
@@ -1051,7 +1075,7 @@ fn run_cluster(
     act: Act,
 ) -> Result<Report, Box<Failure>> {
     let mut plan = plan(&mut rng);
-    plan.misdeed = options.misdeed;
+    (plan.misdeed, plan.letters) = (options.misdeed, options.letters);
     plan.store = options.store.unwrap_or(plan.store);
     plan.mon = options.mon.unwrap_or(plan.mon);
     plan.cephx &= plan.mon == MonKind::Real;

@@ -8,6 +8,7 @@
 //! | [`Fault::Exile`] | a new primary waits until what was promised to an earlier one is over |
 //! | [`Fault::DeafMerge`] | requests that were done are known when their group was merged |
 //! | [`Fault::AbsentMerge`] | a copy that was not up to date when its group was merged is filled anew |
+//! | [`Fault::LateSplit`] | a group that is still to come out of a split is not denied |
 //!
 //! The first three are for clusters of two OSDs with two copies, each of which may serve alone; with more they do no harm. The fourth is for
 //! clusters with a client that only reads, the others for clusters with more OSDs than copies.
@@ -30,6 +31,8 @@ const BOOT_AGAIN: u64 = 3_000;
 const GONE: Duration = Duration::from_secs(25);
 /// More maps than the changes that are kept, where few are.
 const MANY_MAPS: u32 = 80;
+/// A pool with more groups gets few again before it gets more.
+const MANY_GROUPS: u32 = 8;
 /// Until nobody waits for groups to become clean any more.
 const SETTLED: Duration = Duration::from_secs(20);
 /// Until a merge is given up: groups may not become clean.
@@ -463,6 +466,21 @@ impl Nemesis {
         self.merge_one(cluster);
         cluster.tell(&json!({ "prefix": "osd in", "ids": ids }).to_string());
         cluster.start(osd);
+    }
+
+    /// The pool gets twice as many groups, or few again, while the monitors do not reach an OSD. Whoever has the map asks it for groups that are to
+    /// come out of its own, all of which split at once when it has the map, too.
+    pub(crate) fn late_split(&mut self, cluster: &mut Cluster, osd: HostId) {
+        let groups = cluster.plan.pg_num;
+        if groups > MANY_GROUPS {
+            return crate::life::resize(cluster, 2);
+        }
+        for mon in cluster.mons.clone() {
+            cluster.world.net.cut(mon, osd);
+        }
+        crate::life::resize(cluster, 2 * groups);
+        self.run(cluster, 100, 1_000);
+        cluster.world.heal();
     }
 
     /// The pool gets a group less; runs until it has.

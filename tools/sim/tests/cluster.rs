@@ -125,6 +125,12 @@ fn what_was_found_once_is_not_found_again() {
         ("petitions", 400077),
         ("petitions", 400179),
         ("petitions", 400581),
+        ("strays", 9000018),
+        ("strays", 9000022),
+        ("strays", 9100200),
+        ("strays", 9200411),
+        ("strays", 9201211),
+        ("deaths", 9000027),
         ("merges-traps", 500656),
         ("merges-traps", 500824),
         ("merges-traps", 500928),
@@ -603,6 +609,14 @@ fn trimmed_snapshots_that_a_new_primary_does_not_know_are_found() {
     let what = found("late-snaps", &Options { misdeed, ..Options::default() });
     assert!(what.contains("space leaks"), "{what}");
     assert!(runs("late-snaps", 0..6).faults > 20);
+}
+
+#[test]
+fn a_group_that_came_out_of_a_split_and_is_not_loaded_is_not_denied() {
+    assert!(runs("splits", 0..6).faults > 20);
+    let options = Options { misdeed: Some(Misdeed::HastyAbsence), ..Options::default() };
+    let what = found_within("splits", 60..100, &options);
+    assert!(what.contains("not linearizable"), "{what}");
 }
 
 #[test]
