@@ -151,8 +151,8 @@ struct Look {
 
 /// How long it is looked.
 const LOOK: Duration = Duration::from_secs(20);
-/// Idle turns in a second: a tick, heartbeats, a look at groups, a lease, attempts to reach somebody; ten looks at a disk that is full. Who has
-/// met nothing wrong has four to five, others up to sixteen.
+/// Idle turns in a second: a tick, heartbeats, a look at groups, a lease, attempts to reach somebody: four to five. Stores that are made to
+/// defragment briskly, in the simulator alone, begin a walk five times a second and look twice: up to sixteen in all.
 const IDLE: u64 = 18;
 /// All turns in a second of a machine that talks to nobody, and for each other machine: heartbeats both ways, answers, what was sent.
 const TURNS: (u64, u64) = (30, 30);
