@@ -67,6 +67,8 @@ pub(crate) struct Progress {
     pub(crate) complete: bool,
     /// Objects of which the body brings only what changed, with the versions that the copy must have of them.
     pub(crate) bases: Vec<(HObject, EVersion)>,
+    /// Objects that the copy lacks from here on, in these versions: backfill passes them, since nobody has them.
+    pub(crate) lacks: Vec<(HObject, EVersion)>,
 }
 
 /// One change of a group. See the module's text.
@@ -159,15 +161,16 @@ impl Body {
         w.num(u64::from(self.progress.is_some()));
         if let Some(progress) = &self.progress {
             w.list(progress.recovered.iter(), put_name);
-            let more = u64::from(!progress.bases.is_empty());
-            w.num(u64::from(progress.backfill.is_some()) | u64::from(progress.complete) << 1 | more << 2);
+            let (parts, lacks) = (!progress.bases.is_empty(), !progress.lacks.is_empty());
+            let flags = [progress.backfill.is_some(), progress.complete, parts, lacks];
+            w.num(flags.into_iter().rev().fold(0, |flags, flag| flags << 1 | u64::from(flag)));
             if let Some(cursor) = &progress.backfill {
                 put_name(w, cursor);
             }
-            if more > 0 {
-                w.list(progress.bases.iter(), |w, (object, have)| {
+            for list in [&progress.bases, &progress.lacks].into_iter().filter(|list| !list.is_empty()) {
+                w.list(list.iter(), |w, (object, version)| {
                     put_name(w, object);
-                    put_version(w, *have);
+                    put_version(w, *version);
                 });
             }
         }
@@ -185,8 +188,10 @@ impl Body {
             let flags = r.num()?;
             progress.complete = flags & 2 != 0;
             progress.backfill = if flags & 1 != 0 { Some(get_name(r)?) } else { None };
-            if flags & 4 != 0 {
-                progress.bases = r.list(|r| Ok((get_name(r)?, get_version(r)?)))?;
+            for (flag, list) in [(4, &mut progress.bases), (8, &mut progress.lacks)] {
+                if flags & flag != 0 {
+                    *list = r.list(|r| Ok((get_name(r)?, get_version(r)?)))?;
+                }
             }
             body.progress = Some(Box::new(progress));
         }

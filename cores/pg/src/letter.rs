@@ -643,7 +643,8 @@ pub(crate) mod samples {
             IndexChange::Unwatched(head()),
         ];
         let bases = vec![(head(), EVersion::new(39, 8))];
-        let progress = Progress { recovered: vec![head()], backfill: Some(head()), complete: true, bases };
+        let lacks = vec![(head(), EVersion::new(40, 3))];
+        let progress = Progress { recovered: vec![head()], backfill: Some(head()), complete: true, bases, lacks };
         let mut body = Body {
             objects: vec![ObjectChanges { object: shard, changes }],
             index,

@@ -130,8 +130,8 @@ impl Leveled for Body {
     fn level(&self) -> Level {
         let Self { entries, objects, index: _, delta, purged: _, clean: _, progress } = self;
         let progress = progress.as_ref().map_or(Level::FIRST, |progress| {
-            let Progress { recovered: _, backfill: _, complete: _, bases } = &**progress;
-            with(Feature::Parts, !bases.is_empty())
+            let Progress { recovered: _, backfill: _, complete: _, bases, lacks } = &**progress;
+            with(Feature::Parts, !bases.is_empty()).max(with(Feature::UnfoundPassed, !lacks.is_empty()))
         });
         highest([of_all(entries), of_all(objects), delta.level(), progress])
     }

@@ -195,6 +195,7 @@ fn update(body: &Body) -> String {
     let Some(progress) = &body.progress else { return text };
     text += &list(" recovered", progress.recovered.iter().map(name));
     text += &list(" onto", progress.bases.iter().map(versioned));
+    text += &list(" lacks", progress.lacks.iter().map(versioned));
     if let Some(cursor) = &progress.backfill {
         let _ = write!(text, " backfilled to {}", name(cursor));
     }

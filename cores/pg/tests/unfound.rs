@@ -8,7 +8,8 @@ use messages::code;
 use messages::osd::Op;
 use objectstore::{ObjectChange, ObjectChanges, ObjectStore as _, Ticket, Transaction};
 use pg::{Gone, MaybeHas, Mercy};
-use types::{Errno, PgState, SessionId};
+use types::level::Level;
+use types::{Errno, Feature, Levels, PgState, SessionId};
 
 /// Three copies; `old` has a version that only osd.0 holds, and `new` is nowhere else. All three know of it; osd.0 is dead, osd.1
 /// leads.
@@ -186,9 +187,11 @@ fn a_copy_that_is_no_member_and_whose_log_is_behind_gives_what_it_has() {
     assert!(all.agree(&[1, 2]));
 }
 
-#[test]
-fn a_copy_that_is_filled_does_not_pass_for_one_that_has_what_is_unfound() {
+/// Three copies; osd.2 has an empty disk and was to be filled by osd.1, which leads, and where there is no object `new`: that is nowhere but on
+/// osd.0, which is dead.
+fn filled(level: Level) -> Several {
     let mut all = Several::new(3);
+    all.change(|map| map.level = level);
     all.osds.values_mut().for_each(|osd| osd.config.log_entries = 20);
     all.write("whole", "whole");
     (0..300).for_each(|n| all.write(&format!("o{n}"), "older than the log"));
@@ -199,7 +202,6 @@ fn a_copy_that_is_filled_does_not_pass_for_one_that_has_what_is_unfound() {
     all.start(1, &[0, 1]);
     all.start(2, &[0, 1, 2]);
     all.kill(0);
-    // Where the empty disk is filled from there is no object `new`.
     all.kill(2);
     all.replace_disk(2);
     all.recover(true);
@@ -209,12 +211,54 @@ fn a_copy_that_is_filled_does_not_pass_for_one_that_has_what_is_unfound() {
     });
     all.start(2, &[1]);
     all.pass(40);
+    all
+}
+
+/// How far osd.2 is, and how many objects it lacks.
+fn progress(all: &mut Several) -> (bool, u64) {
+    let peers = all.pg(1).query().peers;
+    let peer = peers.into_iter().find(|peer| peer.copy.osd == 2).expect("a member");
+    (peer.backfill.is_none(), peer.missing)
+}
+
+#[test]
+fn a_copy_that_is_filled_does_not_pass_for_one_that_has_what_is_unfound() {
+    let mut all = filled(Levels::OWN.newest);
     let (waits, answer) = all.read("new");
     assert_eq!((answer, unfound(&mut all).0), (None, 1));
     assert_eq!(all.read("whole").1, Some(Ok("whole".into())));
+    // All else is there; it knows what it lacks, and waits for that as the others do.
+    assert_eq!((progress(&mut all), all.osds[&2].store.objects().count()), ((true, 1), 301));
+    all.write("later", "is written everywhere");
+    // The next one to lead knows the same.
+    all.serve(&[2, 1]);
+    all.pass(12);
+    assert_eq!((all.read("new").1, unfound(&mut all).0), (None, 1));
+    all.serve(&[1, 2]);
+    all.start(0, &[1, 2, 0]);
+    all.pass(20);
+    assert_eq!(all.content(waits).or(all.read("new").1), Some(Ok("new".into())));
+    assert!(all.agree(&[0, 1, 2]));
+}
+
+#[test]
+fn what_is_unfound_may_be_given_up_where_it_was_passed() {
+    let mut all = filled(Levels::OWN.newest);
+    give_up_osd_0(&mut all);
+    assert_eq!(mark(&mut all, Mercy::Delete), Gone::Marked(1));
+    assert_eq!((all.read("new").1, progress(&mut all)), (Some(Err(Errno::ENOENT.wire())), (true, 0)));
+    all.write("new", "anew");
+    assert!(all.agree(&[1, 2]));
+}
+
+#[test]
+fn below_the_level_that_knows_it_a_backfill_waits_before_what_is_unfound() {
+    let mut all = filled(Feature::LargeOmaps.level());
+    assert!(!progress(&mut all).0);
+    assert_eq!(all.read("new").1, None);
     all.start(0, &[1, 2, 0]);
     all.pass(40);
-    assert_eq!(all.content(waits), Some(Ok("new".into())));
+    assert_eq!(all.read("new").1, Some(Ok("new".into())));
     assert!(all.agree(&[0, 1, 2]));
 }
 

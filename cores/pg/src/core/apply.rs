@@ -33,7 +33,8 @@ impl Core {
                 history = Some(changed);
             }
         }
-        let recovered = body.progress.map(|progress| progress.recovered).unwrap_or_default();
+        let progress = body.progress.map(|progress| *progress).unwrap_or_default();
+        let (recovered, passed) = (progress.recovered, progress.lacks);
         meta.extend(recovered.iter().map(|object| MetaChange::Remove(meta::missing_key(object))));
         // An older version counts again: who did not get it with this misses it.
         let reverted = |entry: &&LogEntry| {
@@ -41,8 +42,9 @@ impl Core {
             entry.kind == Kind::LostRevert && !brought && self.history.reaches(&entry.object.at(SnapId::HEAD))
         };
         let lacks = |entry: &LogEntry| (HObject::clone(&entry.object), Lack::whole(entry.done.version));
-        let reverted: Vec<(HObject, Lack)> = body.entries.iter().filter(reverted).map(lacks).collect();
-        meta.extend(reverted.iter().map(|(object, lack)| MetaChange::Set(meta::missing_key(object), lack.encode())));
+        let mut lacking: Vec<(HObject, Lack)> = body.entries.iter().filter(reverted).map(lacks).collect();
+        lacking.extend(passed.into_iter().map(|(object, need)| (object, Lack::whole(need))));
+        meta.extend(lacking.iter().map(|(object, lack)| MetaChange::Set(meta::missing_key(object), lack.encode())));
         let mut info = self.info.clone();
         for entry in &body.entries {
             meta.push(MetaChange::Set(version_key(meta::LOG, entry.done.version.version), entry.encode()));
@@ -73,7 +75,7 @@ impl Core {
         for object in recovered {
             self.missing.remove(&object);
         }
-        self.missing.extend(reverted);
+        self.missing.extend(lacking);
         for (object, stays) in collected {
             if stays {
                 self.collected.insert(object)

@@ -6,7 +6,8 @@
 //! goes on from there in another interval.
 //!
 //! An object that is missing *here* says nothing by its absence, or by the older version that is here: it is on the batch's list,
-//! whatever the copy has, until it was brought here and then there. While it is unfound, the cursor waits before it.
+//! whatever the copy has, until it was brought here and then there. What is unfound is passed: the copy notes that it lacks it, so it gets it
+//! as soon as somebody has it. Below the level of [`Feature::UnfoundPassed`](types::Feature::UnfoundPassed) the cursor waits before it.
 //!
 //! Objects go through their lanes, so no write comes between an object's pieces.
 
@@ -17,6 +18,7 @@ use crate::letter::Letter;
 use crate::meta::same_object;
 use crate::missing::Missing;
 use crate::primary::Primary;
+use crate::primary::recovery::passes_unfound;
 use crate::primary::reserve::Move;
 use maps::flags;
 use objectstore::{Hold, Unread};
@@ -141,7 +143,8 @@ impl Primary {
             return;
         }
         let most = ctx.config.recovery_at_a_time;
-        let unfound: BTreeSet<HObject> = self.recovery.unfound.keys().cloned().collect();
+        let passes = passes_unfound(ctx);
+        let unfound: BTreeSet<HObject> = self.recovery.unfound.keys().filter(|_| !passes).cloned().collect();
         let Some(backfill) = self.backfill_of(copy) else { return };
         match &mut backfill.batch {
             None if backfill.hold.is_none() => self.list_batch(core, ctx, copy, None),

@@ -24,7 +24,7 @@ use node::{Level, Mono};
 use objectstore::{Hold, Refused, Ticket, Unread};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use types::{CopyId, EVersion, HObject, ObjectId, SnapId, is_osd};
+use types::{CopyId, EVersion, Feature, HObject, ObjectId, SnapId, is_osd};
 
 /// After this, what was not answered is asked again.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -360,7 +360,7 @@ impl Primary {
         }
         let Work::Bring(bring) = &mut job.work else { return Ok(Stepped::Done) };
         if bring.queue.is_none() {
-            if bring.filled.is_some() && is_missing(&core.missing, &job.head) {
+            if bring.filled.is_some() && is_missing(&core.missing, &job.head) && !passes_unfound(ctx) {
                 // A copy that is filled gets all of an object, or nothing.
                 return Ok(Stepped::Done);
             }
@@ -498,12 +498,19 @@ impl Primary {
     fn end_filled(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, copy: CopyId, head: &HObject, ours: Option<&[HObject]>) {
         let Some(backfill) = self.members.all.get_mut(&copy).and_then(|member| member.backfill.as_deref_mut()) else { return };
         let Some(ours) = ours else { return backfill.gave_up(head) };
-        // What the copy has and nobody else: a clone that was trimmed, an object that was removed.
-        let surplus = backfill.surplus(head, ours);
+        // What the copy has and nobody else: a clone that was trimmed, an object that was removed. Not what is unfound: an older version may count
+        // again.
+        let mut surplus = backfill.surplus(head, ours);
+        surplus.retain(|object| !core.missing.contains_key(object));
+        let lacks: Vec<(HObject, EVersion)> =
+            missing_of(&core.missing, head).map(|object| (object.clone(), core.missing[object].need)).collect();
         backfill.finished(head);
-        if !surplus.is_empty() {
+        if !surplus.is_empty() || !lacks.is_empty() {
+            if let Some(member) = self.members.all.get_mut(&copy) {
+                member.missing.extend(lacks.iter().map(|(object, need)| (object.clone(), Lack::whole(*need))));
+            }
             let objects = surplus.into_iter().map(|object| removal(core.object(object))).collect();
-            let body = Body::push(objects, Vec::new(), Progress::default());
+            let body = Body::push(objects, Vec::new(), Progress { lacks, ..Progress::default() });
             let letters = self.members.ship_to(&core.envelope(), &[copy], &body);
             core.post(ctx, letters);
         }
@@ -801,6 +808,11 @@ impl Primary {
             self.dismiss_strays(core, ctx);
         }
     }
+}
+
+/// Returns true if a copy that is filled may be told that it lacks what is unfound.
+pub(crate) fn passes_unfound(ctx: &Ctx<'_>) -> bool {
+    ctx.map.level.has(Feature::UnfoundPassed)
 }
 
 /// Begins with the first piece again.

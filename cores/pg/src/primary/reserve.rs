@@ -24,6 +24,7 @@
 use crate::api::Ctx;
 use crate::core::Core;
 use crate::letter::{Lends, Letter};
+use crate::primary::recovery::passes_unfound;
 use crate::primary::Primary;
 use crate::primary::members::{Member, named};
 use maps::{OptValue, flags, opts};
@@ -154,7 +155,7 @@ impl Primary {
             || ctx.map.flags & flags::NORECOVER == 0 && lists.any(|list| list.keys().any(|object| !parked(object)))
             || self.reserve.what == Some(Move::Recovery) && brings();
         let stuck =
-            |member: &Member| member.backfill.as_ref().is_none_or(|b| b.is_stuck(|head| recovery.unfound.contains_key(head)));
+            |member: &Member| member.backfill.as_ref().is_none_or(|b| b.is_stuck(|head| !passes_unfound(ctx) && recovery.unfound.contains_key(head)));
         let held_back = flags::NOBACKFILL | flags::NOREBALANCE;
         let fills = ctx.map.flags & held_back == 0 && self.members.all.values().any(|m| m.activated && !stuck(m));
         match (recovers, fills) {
