@@ -131,6 +131,7 @@ fn what_was_found_once_is_not_found_again() {
         ("strays", 9200411),
         ("strays", 9201211),
         ("deaths", 9000027),
+        ("copies-rot", 11000098),
         ("merges-traps", 500656),
         ("merges-traps", 500824),
         ("merges-traps", 500928),

@@ -89,11 +89,11 @@ impl Core {
         Ok(Sought { object: object.clone(), version, has })
     }
 
-    /// Returns true if the first piece of an object is of the object that is missing here.
+    /// Returns true if the first piece of an object, which is brought whole, is of the object that is missing here.
     ///
     /// Its record names the version that the log wants. An older one is right for a clone, of which a snapshot was trimmed, and for what
-    /// rotted here, of which is only known that it is no newer. What the log wants is there: that it is gone, or newer, is never right,
-    /// whoever says so.
+    /// rotted here, of which is only known that it is no newer. What the log wants is there: that it is gone is never right, whoever
+    /// says so.
     pub(crate) fn is_wanted(&self, object: &HObject, piece: &Piece) -> bool {
         #[cfg(feature = "sim")]
         if piece.is_nothing() && self.mistake == Some(crate::selfcheck::Mistake::PassMissing) {
@@ -101,7 +101,12 @@ impl Core {
         }
         let Some(lack) = self.missing.get(object) else { return false };
         let exact = lack.base.is_some() && object.is_head();
-        piece.version().is_some_and(|version| version == lack.need || !exact && version < lack.need)
+        piece.version().is_some_and(|version| version >= lack.need || !exact)
+    }
+
+    /// Returns true if a part of an object is of the version that is missing here.
+    pub(crate) fn is_wanted_part(&self, object: &HObject, piece: &Piece) -> bool {
+        self.missing.get(object).is_some_and(|lack| piece.version() == Some(lack.need))
     }
 
     /// The version that the record of an object here names; `None`: it is not there, or cannot be read.

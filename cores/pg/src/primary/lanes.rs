@@ -15,6 +15,7 @@ use super::unfound::Mercy;
 use crate::api::{ClientOp, Ctx, Effect};
 use crate::core::Core;
 use crate::info::ObjectInfo;
+use crate::missing::is_missing;
 use crate::needs::needs;
 use crate::ops::run::{Copies, Env, Exec, Outcome, Stop};
 use crate::ops::{self, run};
@@ -251,6 +252,21 @@ impl Primary {
         self.attempt(core, ctx, bring);
     }
 
+    /// The object of a job that waited comes before the job, which begins anew then.
+    pub(crate) fn bring_before(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, job: Job) {
+        if job.fetched {
+            ctx.store.release(job.hold);
+        }
+        if let Some(lane) = self.lanes.get_mut(&job.head) {
+            lane.held = lane.held.filter(|hold| *hold != job.hold);
+        }
+        self.bring_first(core, ctx, job);
+    }
+
+    fn holds_lane(&self, job: &Job) -> bool {
+        self.lanes.get(&job.head).is_some_and(|lane| lane.held == Some(job.hold))
+    }
+
     /// Runs a job; if it misses something, has that fetched and keeps the job for then.
     pub(crate) fn attempt(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, job: Job) {
         if matches!(job.work, Work::Bring(_)) {
@@ -261,6 +277,10 @@ impl Primary {
         }
         if matches!(job.work, Work::Lose(_)) {
             return self.attempt_lose(core, ctx, job);
+        }
+        if (job.fetched || job.waited) && is_missing(&core.missing, &job.head) && self.holds_lane(&job) {
+            // It was found to be damaged here while the job waited. Nothing happens to what is missing before it is brought.
+            return self.bring_before(core, ctx, job);
         }
         #[cfg(feature = "sim")]
         let trusts = core.mistake == Some(crate::selfcheck::Mistake::ReadWithoutLease);

@@ -41,7 +41,7 @@ impl Primary {
         };
         let head = job.head.clone();
         let id = core.object(object.clone());
-        let fits = |piece: &Piece| piece.changes.object == id && piece.next.is_none() && core.is_wanted(&object, piece);
+        let fits = |piece: &Piece| piece.changes.object == id && piece.next.is_none() && core.is_wanted_part(&object, piece);
         let taken = match piece.filter(|piece| fits(piece)) {
             Some(piece) => self.take_part(core, ctx, &object, *piece),
             None => {

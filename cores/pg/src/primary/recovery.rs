@@ -184,13 +184,7 @@ impl Primary {
     /// Takes an object from another copy, and does then what could not read it.
     pub(crate) fn mend_first(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, job: Job, object: HObject) {
         self.mend(core, ctx, object);
-        if job.fetched {
-            ctx.store.release(job.hold);
-        }
-        if let Some(lane) = self.lanes.get_mut(&job.head) {
-            lane.held = lane.held.filter(|hold| *hold != job.hold);
-        }
-        self.bring_first(core, ctx, job);
+        self.bring_before(core, ctx, job);
     }
 
     /// This copy of an object cannot be read: another one takes its place.

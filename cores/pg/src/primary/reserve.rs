@@ -24,9 +24,9 @@
 use crate::api::Ctx;
 use crate::core::Core;
 use crate::letter::{Lends, Letter};
-use crate::primary::recovery::passes_unfound;
 use crate::primary::Primary;
 use crate::primary::members::{Member, named};
+use crate::primary::recovery::passes_unfound;
 use maps::{OptValue, flags, opts};
 use node::Mono;
 use std::collections::BTreeMap;
@@ -154,8 +154,12 @@ impl Primary {
         let recovers = recovery.is_busy()
             || ctx.map.flags & flags::NORECOVER == 0 && lists.any(|list| list.keys().any(|object| !parked(object)))
             || self.reserve.what == Some(Move::Recovery) && brings();
-        let stuck =
-            |member: &Member| member.backfill.as_ref().is_none_or(|b| b.is_stuck(|head| !passes_unfound(ctx) && recovery.unfound.contains_key(head)));
+        let stuck = |member: &Member| {
+            member
+                .backfill
+                .as_ref()
+                .is_none_or(|b| b.is_stuck(|head| !passes_unfound(ctx) && recovery.unfound.contains_key(head)))
+        };
         let held_back = flags::NOBACKFILL | flags::NOREBALANCE;
         let fills = ctx.map.flags & held_back == 0 && self.members.all.values().any(|m| m.activated && !stuck(m));
         match (recovers, fills) {
