@@ -834,10 +834,16 @@ fn newest_osdmap(osd: &mut Osd, _: Now, _: &Args) -> Answer {
 pub(crate) fn find_pg(osd: &Osd, args: &Args) -> Result<SpgId, Answer> {
     let Some(name) = args.opt("pgid") else { return Err(Answer::error(Errno::EINVAL, "no pgid specified")) };
     let id: SpgId = name.parse().map_err(|_| Answer::error(Errno::EINVAL, format!("'{name}' is not a placement group")))?;
-    if osd.groups.find(&id).is_none() {
-        return Err(Answer::error(Errno::ENOENT, format!("osd.{} does not hold pg {id}", osd.config.whoami)));
-    }
-    Ok(id)
+    // A group of shards may be named without one: that is the copy which leads it, else the first that is here.
+    let led = crate::groups::led_as(osd.maps.current(), id.pg);
+    let held = |id: &SpgId| osd.groups.find(id).is_some();
+    let named = if id.shard.is_none() && !led.shard.is_none() {
+        let others = osd.groups.ids_from(id).take_while(|other| other.pg == id.pg);
+        [led].into_iter().chain(others).find(held)
+    } else {
+        Some(id).filter(held)
+    };
+    named.ok_or_else(|| Answer::error(Errno::ENOENT, format!("osd.{} does not hold pg {id}", osd.config.whoami)))
 }
 
 fn pg_query(osd: &mut Osd, _: Now, args: &Args) -> Answer {
@@ -861,15 +867,32 @@ fn told(groups: Result<usize, Answer>, what: &str) -> Answer {
     groups.map_or_else(|answer| answer, |n| Answer::text(format!("{what} {n} placement groups\n")))
 }
 
+/// Returns why the group that the command names cannot be scrubbed, if it cannot.
+fn why_no_scrub(osd: &Osd, args: &Args) -> Option<Answer> {
+    args.opt("pgid")?;
+    let id = find_pg(osd, args).ok()?;
+    let group = osd.groups.find(&id).and_then(|slot| osd.groups.get(slot))?;
+    group.why_no_scrub().map(|why| Answer::error(Errno::EOPNOTSUPP, format!("pg {id}: {why}")))
+}
+
 fn scrub(osd: &mut Osd, now: Now, args: &Args) -> Answer {
+    if let Some(refusal) = why_no_scrub(osd, args) {
+        return refusal;
+    }
     told(on_groups(osd, now, args, |pg, ctx| pg.start_scrub(ctx, false)), "scrubbing")
 }
 
 fn deep_scrub(osd: &mut Osd, now: Now, args: &Args) -> Answer {
+    if let Some(refusal) = why_no_scrub(osd, args) {
+        return refusal;
+    }
     told(on_groups(osd, now, args, |pg, ctx| pg.start_scrub(ctx, true)), "scrubbing")
 }
 
 fn repair(osd: &mut Osd, now: Now, args: &Args) -> Answer {
+    if let Some(refusal) = why_no_scrub(osd, args) {
+        return refusal;
+    }
     told(on_groups(osd, now, args, pg::Pg::start_repair), "repairing")
 }
 

@@ -1,13 +1,13 @@
 //! The placement groups of this OSD: which exist, which are coming or going, and the way of store events to them.
 
 use crate::maps::OSD_SCOPE;
-use maps::OsdMap;
+use maps::{OsdMap, Pool};
 use node::{Mono, Now};
 use objectstore::{Event, Hold, ObjectStore, Read, Ticket, View};
 use pg::{Ctx, Effect, LogSize, Pg};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use types::{OsdId, PgId, SpgId};
+use types::{OsdId, PgId, ShardId, SpgId};
 
 /// Number of a group within this OSD; 0 is the OSD itself.
 pub(crate) type Slot = u32;
@@ -347,6 +347,19 @@ pub(crate) fn stored(store: &dyn View, hold: Hold) -> Read<Vec<SpgId>> {
     Ok(scopes.into_iter().filter(|s| *s != OSD_SCOPE && s.pg.pool >= 0).collect())
 }
 
+/// Returns as which copy a group is led: in a pool of shards by the position of its primary, the first one if it has
+/// several.
+pub(crate) fn led_as(map: &OsdMap, pg: PgId) -> SpgId {
+    if !map.pool(pg.pool).is_some_and(Pool::is_erasure) {
+        return SpgId::whole(pg);
+    }
+    let placed = map.placed(pg);
+    let position = placed.acting.iter().position(|osd| *osd == placed.acting_primary);
+    // Nobody leads it where there is no position.
+    let shard = position.and_then(|at| i8::try_from(at).ok()).unwrap_or(i8::MAX);
+    SpgId { pg, shard: ShardId(shard) }
+}
+
 /// Those of the groups that this OSD leads which it does not have (`known` tells): those that come into being with the
 /// map after `old`, since their pool does, and those that others may have. Groups that come out of a split of one that
 /// is here are left to that.
@@ -356,7 +369,7 @@ pub(crate) fn unknown(
     led: impl Iterator<Item = PgId>,
     known: impl Fn(&SpgId) -> bool,
 ) -> (Vec<SpgId>, Vec<SpgId>) {
-    let unknown = led.map(SpgId::whole).filter(|id| !known(id));
+    let unknown = led.map(|pg| led_as(new, pg)).filter(|id| !known(id));
     // Of a pool that came with a map that was skipped, others may have groups.
     let next = old.epoch > 0 && new.epoch == old.epoch + 1;
     unknown.partition(|id| next && !old.pools.contains_key(&id.pg.pool))

@@ -51,6 +51,8 @@ pub enum Feature {
     /// All monitors sign tickets: a key that is made from then on is shown to services as one that signs, and other tickets under it are
     /// refused.
     SignedTickets,
+    /// Groups whose copies have shards (letters 34 and 35, records of objects that say how these lie on shards).
+    Shards,
 }
 
 impl Feature {
@@ -73,6 +75,7 @@ impl Feature {
         Self::LeaderOrders,
         Self::LongLetters,
         Self::SignedTickets,
+        Self::Shards,
     ];
 
     /// The level that it comes with.
@@ -83,7 +86,7 @@ impl Feature {
             Self::ReplicaReads => Level(3),
             Self::LargeOmaps => Level(4),
             Self::Revocations | Self::RecordedSizes | Self::StoreMarks | Self::AnswersByAge => Level(5),
-            Self::LeaderOrders | Self::LongLetters | Self::SignedTickets => Level(5),
+            Self::LeaderOrders | Self::LongLetters | Self::SignedTickets | Self::Shards => Level(5),
         }
     }
 }

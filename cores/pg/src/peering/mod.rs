@@ -348,7 +348,7 @@ impl Peering {
         let Some(chosen) = core.scheme.plan(&infos, &interval, me) else {
             if !self.incomplete {
                 self.incomplete = true;
-                core.log_line(ctx, Level::Warn, "no copy of the group is complete".into());
+                core.log_line(ctx, Level::Warn, format!("does not serve: {}", core.scheme.why_no_plan()));
             }
             return false;
         };
@@ -656,7 +656,7 @@ impl Peering {
                 let needed: Vec<CopyId> = self.needed.iter().copied().collect();
                 format!("{} may have the newest writes: start it, or give it up with 'ceph osd lost'", named(&needed))
             }
-            () if self.incomplete => "no copy that can be reached is complete: an OSD that has one must come back".into(),
+            () if self.incomplete => core.scheme.why_no_plan().into(),
             () if core.history.needs_up_thru() => "the monitors have not confirmed that this OSD is up".into(),
             () if !blocked.is_empty() => format!("it waits for {}", named(&blocked)),
             () => String::new(),
