@@ -84,7 +84,12 @@ impl Osd {
         let head = ObjectId::of_shard(HObject::head(op.oid.clone(), &op.locator), self.addressed(op).shard);
         let stat = self.store.stat(Hold(0), &head).ok()?;
         // A shard is shorter than its object.
-        Some(stat.map_or(0, |stat| if head.shard.is_none() { stat.size } else { pg::recorded_size(&stat.info).unwrap_or(stat.size) }))
+        Some(
+            stat.map_or(
+                0,
+                |stat| if head.shard.is_none() { stat.size } else { pg::recorded_size(&stat.info).unwrap_or(stat.size) },
+            ),
+        )
     }
 
     /// Returns true if a session can be promised an answer of so many bytes.

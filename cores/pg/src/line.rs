@@ -80,8 +80,15 @@ fn of(letter: &Letter) -> String {
         Letter::Settle => "wants committed version".into(),
         Letter::Settled(version) => format!("committed {version}"),
         Letter::ReadShard(question) => {
-            let want = |want: &crate::pieces::Want| format!("{}@{} {}~{}", name(&want.object), want.version, want.range.start, want.range.end - want.range.start);
-            format!("read shard {} after update {}{}", question.number, question.after, list(":", question.wants.iter().map(want)))
+            let want = |want: &crate::pieces::Want| {
+                format!("{}@{} {}~{}", name(&want.object), want.version, want.range.start, want.range.end - want.range.start)
+            };
+            format!(
+                "read shard {} after update {}{}",
+                question.number,
+                question.after,
+                list(":", question.wants.iter().map(want))
+            )
         }
         Letter::ShardRead(number, Some(parts)) => {
             format!("shard read {number}: {} bytes", parts.iter().map(types::Rope::len).sum::<usize>())

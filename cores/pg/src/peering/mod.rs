@@ -485,7 +485,7 @@ impl Peering {
             let (info, history, missing) = (core.info.clone(), core.history.clone(), Vec::new());
             let part = LogPart { info, history, common, anew: begin.is_none(), entries, dups, missing };
             let part = Box::new(part);
-            let letter = Letter::Activate(part.clone()).seal(&core.envelope());
+            let letter = Letter::Activate(part.clone()).seal(&core.envelope().to(copy));
             let cursor = match begin {
                 None => Some(HObject::min()),
                 Some(_) => infos.get(&copy).and_then(|peer| peer.history.backfill.clone()),

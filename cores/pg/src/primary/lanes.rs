@@ -133,14 +133,7 @@ pub(crate) fn execute(core: &Core, ctx: &Ctx<'_>, job: &Job, seen: &Seen<'_>) ->
     }
 }
 
-fn execute_over(
-    core: &Core,
-    ctx: &Ctx<'_>,
-    job: &Job,
-    seen: &Seen<'_>,
-    pool: &Pool,
-    sight: &Sight<'_>,
-) -> Exec<Outcome> {
+fn execute_over(core: &Core, ctx: &Ctx<'_>, job: &Job, seen: &Seen<'_>, pool: &Pool, sight: &Sight<'_>) -> Exec<Outcome> {
     let env = Env {
         store: sight.view(),
         scheme: &core.scheme,
@@ -383,14 +376,7 @@ impl Primary {
     }
 
     /// A copy gives parts of its shard, or cannot.
-    pub(crate) fn hear_shard(
-        &mut self,
-        core: &mut Core,
-        ctx: &mut Ctx<'_>,
-        from: CopyId,
-        number: u64,
-        parts: Option<Vec<Rope>>,
-    ) {
+    pub(crate) fn hear_shard(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: CopyId, number: u64, parts: Option<Vec<Rope>>) {
         let Some((hold, wants)) = self.questions.answered(from, number) else { return };
         let Some(asking) = self.jobs.get_mut(&hold).and_then(|job| job.asking.as_mut()) else { return };
         asking.hear(from, wants, parts);

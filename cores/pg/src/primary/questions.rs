@@ -101,8 +101,7 @@ mod tests {
     #[test]
     fn an_answer_counts_if_it_has_all_that_was_wanted() {
         let from = CopyId { osd: 3, shard: ShardId(1) };
-        let want =
-            |range| Want { object: Arc::default(), version: EVersion::new(1, 1), shard: ShardId(1), range };
+        let want = |range| Want { object: Arc::default(), version: EVersion::new(1, 1), shard: ShardId(1), range };
         let wants = || vec![want(0..4), want(8..10)];
         let part = |n: usize| Rope::from(vec![7; n]);
         let mut asking = Asking { open: 2, fetching: true, ..Asking::default() };

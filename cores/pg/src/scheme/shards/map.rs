@@ -76,7 +76,10 @@ mod tests {
     #[test]
     fn parities_of_packets_end_with_whole_packets() {
         let bytes = shards(4, 2, "");
-        assert_eq!((0..6).map(|shard| bytes.length(70_000, 16384, shard)).collect::<Vec<_>>(), [20848, 16384, 16384, 16384, 20848, 20848]);
+        assert_eq!(
+            (0..6).map(|shard| bytes.length(70_000, 16384, shard)).collect::<Vec<_>>(),
+            [20848, 16384, 16384, 16384, 20848, 20848]
+        );
         let packets = shards(2, 2, "technique=cauchy_good packetsize=512");
         assert_eq!((0..4).map(|shard| packets.length(5000, 16384, shard)).collect::<Vec<_>>(), [5000, 0, 8192, 8192]);
     }
