@@ -242,8 +242,8 @@ pub(crate) enum Letter {
     Settled(u64),
     /// Primary: parts of your shard.
     ReadShard(Box<Question>),
-    /// Answer to the question of that number: what was wanted, in that order, or nothing if some of it cannot be had.
-    ShardRead(u64, Option<Vec<Rope>>),
+    /// Answer to it: the question, and what was wanted, in that order, or nothing if some of it cannot be had.
+    ShardRead(Box<Question>, Option<Vec<Rope>>),
 }
 
 /// What a copy holds of an object that another one misses.
@@ -495,11 +495,13 @@ impl Letter {
             Self::Settle => w.num(32),
             Self::Settled(upto) => [33, *upto].into_iter().for_each(|n| w.num(n)),
             Self::ReadShard(question) => {
-                [34, question.number, question.after].into_iter().for_each(|n| w.num(n));
-                w.list(question.wants.iter(), put_want);
+                w.num(34);
+                put_question(w, question);
             }
-            Self::ShardRead(number, parts) => {
-                [35, *number, u64::from(parts.is_some())].into_iter().for_each(|n| w.num(n));
+            Self::ShardRead(question, parts) => {
+                w.num(35);
+                put_question(w, question);
+                w.num(u64::from(parts.is_some()));
                 if let Some(parts) = parts {
                     w.list(parts.iter(), |w, part| put_payload(w, data, part));
                 }
@@ -512,14 +514,14 @@ impl Letter {
         let mut r = Parser::new(&sealed.front);
         let mut data = Payload::new(&sealed.data);
         let envelope = get_envelope(&mut r)?;
-        let letter = Self::get(&mut r, &mut data, envelope.pg)?;
+        let letter = Self::get(&mut r, &mut data, &envelope)?;
         r.0.finish()?;
         data.finish()?;
         Ok((envelope, letter))
     }
 
-    fn get(r: &mut Parser<'_>, data: &mut Payload<'_>, pg: SpgId) -> Result<Self> {
-        let pool = pg.pg.pool;
+    fn get(r: &mut Parser<'_>, data: &mut Payload<'_>, envelope: &Envelope) -> Result<Self> {
+        let pool = envelope.pg.pg.pool;
         Ok(match r.num()? {
             1 => Self::Query,
             2 => Self::Info(Box::new(PeerInfo::get(r)?)),
@@ -556,21 +558,28 @@ impl Letter {
             }
             32 => Self::Settle,
             33 => Self::Settled(r.num()?),
-            34 => {
-                let (number, after) = (r.num()?, r.num()?);
-                let wants = r.list(|r| get_want(r, pg.shard))?;
-                Self::ReadShard(Box::new(Question { number, after, wants }))
-            }
+            34 => Self::ReadShard(Box::new(get_question(r, envelope.pg.shard)?)),
             35 => {
-                let (number, has) = (r.num()?, r.num()? != 0);
-                Self::ShardRead(number, if has { Some(r.list(|r| get_payload(r, data))?) } else { None })
+                let question = Box::new(get_question(r, envelope.from)?);
+                let has = r.num()? != 0;
+                Self::ShardRead(question, if has { Some(r.list(|r| get_payload(r, data))?) } else { None })
             }
             _ => return Err(DecodeError::Invalid("kind of a letter")),
         })
     }
 }
 
-/// A want, but for the shard: it is the receiver's.
+/// A question, but for the shard: it is that of whoever is asked.
+fn put_question(w: &mut Writer, question: &Question) {
+    w.num(question.number);
+    w.num(question.after);
+    w.list(question.wants.iter(), put_want);
+}
+
+fn get_question(r: &mut Parser<'_>, shard: ShardId) -> Result<Question> {
+    Ok(Question { number: r.num()?, after: r.num()?, wants: r.list(|r| get_want(r, shard))? })
+}
+
 fn put_want(w: &mut Writer, want: &Want) {
     put_name(w, &want.object);
     put_version(w, want.version);
@@ -758,9 +767,9 @@ pub(crate) mod samples {
             Letter::Reserved(7, Lends::TakenBack),
             Letter::Settle,
             Letter::Settled(300),
-            Letter::ReadShard(Box::new(question)),
-            Letter::ShardRead(9, Some(vec![Rope::from(vec![7; 3000]), Rope::from(&b"abc"[..])])),
-            Letter::ShardRead(9, None),
+            Letter::ReadShard(Box::new(question.clone())),
+            Letter::ShardRead(Box::new(question.clone()), Some(vec![Rope::from(vec![7; 3000]), Rope::from(&b"abc"[..])])),
+            Letter::ShardRead(Box::new(question), None),
         ]
     }
 

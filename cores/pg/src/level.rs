@@ -193,12 +193,13 @@ mod tests {
         };
         let body = Body { delta: figures, ..Body::default() };
         let info = Info { stats: figures, ..Info::default() };
+        let asked = crate::pieces::Question { number: 1, after: 0, wants: Vec::new() };
         let cases = [
             (Letter::Query, Level::FIRST),
             (Letter::Body(1, Box::default()), Level::FIRST),
             (Letter::Body(1, Box::new(body)), Feature::LargeOmaps.level()),
             (Letter::Body(1, Box::new(Body { objects: vec![sized("a")], ..Body::default() })), Feature::RecordedSizes.level()),
-            (Letter::ShardRead(1, None), Feature::Shards.level()),
+            (Letter::ShardRead(Box::new(asked), None), Feature::Shards.level()),
             (Letter::Info(Box::new(PeerInfo { info, ..PeerInfo::default() })), Feature::LargeOmaps.level()),
             (Letter::Log(Box::new(LogPart { history: merged, ..LogPart::default() })), Feature::Merges.level()),
             (

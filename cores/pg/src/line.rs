@@ -90,10 +90,10 @@ fn of(letter: &Letter) -> String {
                 list(":", question.wants.iter().map(want))
             )
         }
-        Letter::ShardRead(number, Some(parts)) => {
-            format!("shard read {number}: {} bytes", parts.iter().map(types::Rope::len).sum::<usize>())
+        Letter::ShardRead(question, Some(parts)) => {
+            format!("shard read {}: {} bytes", question.number, parts.iter().map(types::Rope::len).sum::<usize>())
         }
-        Letter::ShardRead(number, None) => format!("shard read {number}: unable"),
+        Letter::ShardRead(question, None) => format!("shard read {}: unable", question.number),
     }
 }
 

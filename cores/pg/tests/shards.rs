@@ -377,6 +377,29 @@ fn scrubs_are_refused_and_say_so() {
 }
 
 #[test]
+fn a_change_that_only_some_shards_carried_out_stops_the_group_and_is_read_by_nobody() {
+    let mut all = several(2, 1);
+    let (old, new) = (Dice(1).bytes(20_000), Dice(2).bytes(20_000));
+    done(&mut all, NAME, vec![extent(code::WRITEFULL, 0, &old)]);
+    all.held.insert((0, 2));
+    let (write, answer) = all.ask(NAME, vec![extent(code::WRITEFULL, 0, &new)]);
+    assert!(answer.is_none(), "not all have it");
+    all.kept.clear();
+    all.held.clear();
+    all.kill(2);
+    all.start(2, &[0, 1, 2]);
+    all.pass(20);
+    let (read, _) = all.ask(NAME, vec![sized(code::READ, 0, 0)]);
+    assert!(!all.pg(0).is_active());
+    assert!(all.answer(write).is_none() && all.answer(read).is_none());
+    let query = all.pg(0).query();
+    assert!(query.because.contains("not all of its shards are there with the same log"), "{}", query.because);
+    assert_eq!(query.state.to_string(), "incomplete");
+    // What each has is still there, for who can undo it.
+    has_its_shards(&all, 1);
+}
+
+#[test]
 fn a_place_without_an_osd_is_a_hole() {
     let mut all = several(2, 1);
     done(&mut all, NAME, vec![extent(code::WRITEFULL, 0, &Dice(1).bytes(9000))]);

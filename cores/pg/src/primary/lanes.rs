@@ -376,8 +376,15 @@ impl Primary {
     }
 
     /// A copy gives parts of its shard, or cannot.
-    pub(crate) fn hear_shard(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: CopyId, number: u64, parts: Option<Vec<Rope>>) {
-        let Some((hold, wants)) = self.questions.answered(from, number) else { return };
+    pub(crate) fn hear_shard(
+        &mut self,
+        core: &mut Core,
+        ctx: &mut Ctx<'_>,
+        from: CopyId,
+        question: &Question,
+        parts: Option<Vec<Rope>>,
+    ) {
+        let Some((hold, wants)) = self.questions.answered(from, question) else { return };
         let Some(asking) = self.jobs.get_mut(&hold).and_then(|job| job.asking.as_mut()) else { return };
         asking.hear(from, wants, parts);
         if !asking.waits() {

@@ -169,7 +169,7 @@ impl Primary {
             Letter::Surveyed(answer) => self.hear_surveyed(core, ctx, from, *answer),
             Letter::Reserved(number, lends) => self.hear_reserved(core, ctx, from, number, lends),
             Letter::Sought(sought) => self.hear_sought(core, ctx, from, sought),
-            Letter::ShardRead(number, parts) => self.hear_shard(core, ctx, from, number, parts),
+            Letter::ShardRead(question, parts) => self.hear_shard(core, ctx, from, &question, parts),
             Letter::Settle => self.tell_what_is_settled(core, ctx, from),
             _ => {}
         }

@@ -74,9 +74,12 @@ impl Questions {
     }
 
     /// Returns whose question a copy answers, and what was wanted; `None` if it was not asked, or has answered.
-    pub(crate) fn answered(&mut self, from: CopyId, number: u64) -> Option<(Hold, Vec<Want>)> {
-        let asked = self.0.get(&number).is_some_and(|open| open.to == from);
-        let open = asked.then(|| self.0.remove(&number)).flatten()?;
+    ///
+    /// An answer brings the question back, and both must be the same: a former life of this OSD may have asked something
+    /// else under that number.
+    pub(crate) fn answered(&mut self, from: CopyId, question: &Question) -> Option<(Hold, Vec<Want>)> {
+        let asked = self.0.get(&question.number).is_some_and(|open| open.to == from && open.question == *question);
+        let open = asked.then(|| self.0.remove(&question.number)).flatten()?;
         Some((open.hold, open.question.wants))
     }
 

@@ -105,7 +105,7 @@ pub(crate) struct Replica {
     /// What the primary was told may be lost: it is told again when all is durable.
     retells: bool,
     /// Questions for parts of the shard here, after bodies that have not come.
-    early: Vec<Box<Question>>,
+    early: Vec<Question>,
     /// What is read for the primary.
     errands: BTreeMap<Hold, Errand>,
     /// The slot for recovery that the primary has here, or wants.
@@ -501,7 +501,7 @@ impl Replica {
         // What came twice is answered once; one beyond the bound is asked again with the next session.
         self.early.retain(|early| early.number != question.number);
         if self.early.len() < EARLY {
-            self.early.push(question);
+            self.early.push(*question);
         }
     }
 
@@ -509,7 +509,7 @@ impl Replica {
     fn read_early(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
         let applied = self.applied;
         let due: Vec<_> = self.early.extract_if(.., |question| question.after <= applied).collect();
-        due.into_iter().for_each(|question| self.run_errand(core, ctx, Errand::Shard(question)));
+        due.into_iter().for_each(|question| self.run_errand(core, ctx, Errand::Shard(Box::new(question))));
     }
 
     fn run_errand(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, errand: Errand) {
@@ -532,7 +532,7 @@ impl Replica {
                 ctx.store.release(hold);
                 if let Errand::Shard(question) = &errand {
                     core.log_line(ctx, Level::Error, format!("{} is damaged", damage.what));
-                    core.tell(ctx, primary, &Letter::ShardRead(question.number, None));
+                    core.tell(ctx, primary, &Letter::ShardRead(question.clone(), None));
                 } else if let Errand::Pull(object, _) | Errand::PullPart(object, _) = &errand {
                     core.report_damage(ctx, &core.object(object.clone()), &damage);
                     let at = if let Errand::Pull(_, at) = &errand { at.clone() } else { PieceAt::default() };
@@ -579,10 +579,10 @@ impl Replica {
                     let part = if there { core.scheme.piece(&*ctx.store, hold, &object, want)? } else { None };
                     match part {
                         Some(part) => parts.push(part),
-                        None => return Ok(Letter::ShardRead(question.number, None)),
+                        None => return Ok(Letter::ShardRead(question.clone(), None)),
                     }
                 }
-                Ok(Letter::ShardRead(question.number, Some(parts)))
+                Ok(Letter::ShardRead(question.clone(), Some(parts)))
             }
             Errand::Log(after) => {
                 let entries = core.read_log_behind(ctx, hold, *after)?;
