@@ -374,3 +374,31 @@ pub(crate) fn unknown(
     let next = old.epoch > 0 && new.epoch == old.epoch + 1;
     unknown.partition(|id| next && !old.pools.contains_key(&id.pg.pool))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use maps::{pool_type, state};
+    use types::HOLE;
+
+    #[test]
+    fn a_group_of_shards_is_led_as_the_position_of_its_primary() {
+        let mut map = OsdMap { epoch: 7, ..OsdMap::default() };
+        map.set_max_osd(4);
+        map.osd_state.iter_mut().for_each(|osd| *osd = state::EXISTS | state::UP);
+        let pool = Pool { pg_num: 2, pgp_num: 2, size: 3, ..Pool::default() };
+        map.pools.insert(1, Pool { type_: pool_type::REPLICATED, ..pool.clone() });
+        map.pools.insert(2, Pool { type_: pool_type::ERASURE, ..pool });
+        let (copies, shards, nobody) = (PgId::new(1, 0), PgId::new(2, 0), PgId::new(2, 1));
+        map.pg_temp = [(copies, vec![3, 1]), (shards, vec![HOLE, 3, 1])].into();
+        let led = |shard| SpgId { pg: shards, shard: ShardId(shard) };
+        assert_eq!((led_as(&map, copies), led_as(&map, shards)), (SpgId::whole(copies), led(1)));
+        assert_eq!(led_as(&map, nobody).shard, ShardId(i8::MAX), "no copy has that shard");
+        // New groups are made as what they are led as.
+        let (born, sought) = unknown(&OsdMap { epoch: 6, ..OsdMap::default() }, &map, [copies, shards].into_iter(), |_| false);
+        assert_eq!((born, sought), (vec![SpgId::whole(copies), led(1)], Vec::new()));
+        map.primary_temp.insert(shards, 1);
+        map.forget_placements();
+        assert_eq!(led_as(&map, shards), led(2));
+    }
+}
