@@ -834,10 +834,24 @@ fn newest_osdmap(osd: &mut Osd, _: Now, _: &Args) -> Answer {
 pub(crate) fn find_pg(osd: &Osd, args: &Args) -> Result<SpgId, Answer> {
     let Some(name) = args.opt("pgid") else { return Err(Answer::error(Errno::EINVAL, "no pgid specified")) };
     let id: SpgId = name.parse().map_err(|_| Answer::error(Errno::EINVAL, format!("'{name}' is not a placement group")))?;
-    if osd.groups.find(&id).is_none() {
+    let Some(id) = held(osd, id) else {
         return Err(Answer::error(Errno::ENOENT, format!("osd.{} does not hold pg {id}", osd.config.whoami)));
-    }
+    };
     Ok(id)
+}
+
+/// Returns the group that an id means. One without a shard, of a group that has shards, means the one that is led here,
+/// or the lowest that is here.
+fn held(osd: &Osd, id: SpgId) -> Option<SpgId> {
+    if osd.groups.find(&id).is_some() || !id.shard.is_none() {
+        return osd.groups.find(&id).map(|_| id);
+    }
+    let map = osd.maps.current();
+    let led = SpgId { shard: map.leading_shard(id.pg), ..id };
+    if map.placed(id.pg).acting_primary == osd.config.whoami && osd.groups.find(&led).is_some() {
+        return Some(led);
+    }
+    osd.groups.ids_from(id).next().filter(|here| here.pg == id.pg)
 }
 
 fn pg_query(osd: &mut Osd, _: Now, args: &Args) -> Answer {

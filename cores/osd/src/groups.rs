@@ -356,7 +356,9 @@ pub(crate) fn unknown(
     led: impl Iterator<Item = PgId>,
     known: impl Fn(&SpgId) -> bool,
 ) -> (Vec<SpgId>, Vec<SpgId>) {
-    let unknown = led.map(SpgId::whole).filter(|id| !known(id));
+    // Groups with shards cannot be kept yet: they are not made, so nobody serves them.
+    let kept = |pg: &PgId| new.pool(pg.pool).is_none_or(|pool| !pool.is_erasure());
+    let unknown = led.filter(kept).map(SpgId::whole).filter(|id| !known(id));
     // Of a pool that came with a map that was skipped, others may have groups.
     let next = old.epoch > 0 && new.epoch == old.epoch + 1;
     unknown.partition(|id| next && !old.pools.contains_key(&id.pg.pool))

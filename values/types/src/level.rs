@@ -51,6 +51,8 @@ pub enum Feature {
     /// All monitors sign tickets: a key that is made from then on is shown to services as one that signs, and other tickets under it are
     /// refused.
     SignedTickets,
+    /// Pools of shards: what they are made by stands in the OSD map, behind the level.
+    Erasure,
 }
 
 impl Feature {
@@ -73,6 +75,7 @@ impl Feature {
         Self::LeaderOrders,
         Self::LongLetters,
         Self::SignedTickets,
+        Self::Erasure,
     ];
 
     /// The level that it comes with.
@@ -83,7 +86,7 @@ impl Feature {
             Self::ReplicaReads => Level(3),
             Self::LargeOmaps => Level(4),
             Self::Revocations | Self::RecordedSizes | Self::StoreMarks | Self::AnswersByAge => Level(5),
-            Self::LeaderOrders | Self::LongLetters | Self::SignedTickets => Level(5),
+            Self::LeaderOrders | Self::LongLetters | Self::SignedTickets | Self::Erasure => Level(5),
         }
     }
 }
