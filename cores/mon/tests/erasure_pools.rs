@@ -11,7 +11,7 @@ use messages::stats::ObjectStatSum;
 use mon::{AuthMode, Config};
 use serde_json::{Value, json};
 use types::level::Level;
-use types::{Levels, PgId, UTime};
+use types::{HOLE, Levels, OsdId, PgId, ShardId, UTime};
 
 /// Seven OSDs on one host, of a cluster that lets such pools be made.
 fn cluster() -> Cluster {
@@ -255,4 +255,46 @@ fn holes_are_shown_as_ceph_shows_them() {
     let told = cluster.world.refused(22, r#"{"prefix":"osd pg-upmap","pgid":"1.2","id":["0","1","2","3","4"]}"#);
     assert!(told.contains("each shard has its place"), "{told}");
     assert!(get(&mut cluster.world, "e", "erasure_code_profile").contains("p42"));
+}
+
+/// The primary of a group may be led elsewhere while a place has nobody, and what means nothing goes.
+#[test]
+fn wishes_name_places_and_holes() {
+    let mut cluster = cluster();
+    profile(&mut cluster.world, "p42", &["k=4", "m=2"]);
+    cluster.world.ok(&create("e", "p42"));
+    cluster.pass(2);
+    let pg = PgId::new(1, 1);
+    let map = cluster.map();
+    let at = map.placed(pg).clone();
+    let spare = (0..7).find(|osd| !at.acting.contains(osd)).expect("the seventh");
+    let wish = |cluster: &mut Cluster, osds: &[OsdId]| {
+        let map = cluster.map();
+        cluster.wish(map.placed(pg).acting_primary, map.epoch, vec![(pg, osds.to_vec())]);
+        cluster.pass(1);
+        cluster.map().pg_temp.get(&pg).cloned()
+    };
+    let mut holed = at.acting.clone();
+    holed[2] = HOLE;
+    holed[4] = spare;
+    // One OSD at two places, and a list that is too short, are no wishes.
+    let twice = [holed[0], holed[0], holed[2], holed[3], holed[4], holed[5]];
+    assert_eq!(wish(&mut cluster, &twice), None);
+    assert_eq!(wish(&mut cluster, &holed[..5]), None);
+    assert_eq!(wish(&mut cluster, &holed), Some(holed.clone()));
+    let placed = cluster.map().placed(pg).clone();
+    assert_eq!((&placed.acting, placed.acting_primary), (&holed, holed[0]));
+    // One of them goes down: its place is a hole until it comes back.
+    cluster.world.ok(r#"{"prefix":"osd set","key":"noout"}"#);
+    cluster.lose(holed[0]);
+    let map = cluster.map();
+    assert_eq!(map.pg_temp.get(&pg), Some(&holed));
+    let acting = &map.placed(pg).acting;
+    assert_eq!((acting[0], &acting[1..]), (HOLE, &holed[1..]));
+    assert_eq!(map.leading_shard(pg), ShardId(1));
+    // Nobody of it is left: it says nothing any more.
+    for osd in holed[1..].iter().filter(|osd| **osd != HOLE) {
+        cluster.lose(*osd);
+    }
+    assert_eq!(cluster.map().pg_temp.get(&pg), None);
 }

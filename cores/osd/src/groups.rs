@@ -363,3 +363,26 @@ pub(crate) fn unknown(
     let next = old.epoch > 0 && new.epoch == old.epoch + 1;
     unknown.partition(|id| next && !old.pools.contains_key(&id.pg.pool))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use maps::{Incremental, Pool, pool_type};
+    use types::{Fsid, UTime};
+
+    #[test]
+    fn no_group_of_a_pool_with_shards_is_made() {
+        let old = OsdMap { epoch: 1, ..OsdMap::default() };
+        let mut inc = Incremental::new(2, Fsid::default(), UTime::ZERO);
+        for (id, type_) in [(1, pool_type::REPLICATED), (2, pool_type::ERASURE)] {
+            inc.new_pools.insert(id, Pool { type_, size: 3, pg_num: 2, pgp_num: 2, ..Pool::default() });
+        }
+        let new = old.apply(&inc).expect("the next map");
+        let led = || (1..3).flat_map(|pool| (0..2).map(move |seed| PgId::new(pool, seed)));
+        let whole = |seed| SpgId::whole(PgId::new(1, seed));
+        assert_eq!(unknown(&old, &new, led(), |_| false), (vec![whole(0), whole(1)], Vec::new()));
+        // Nor is one looked for at others.
+        let later = OsdMap { epoch: 3, ..new.clone() };
+        assert_eq!(unknown(&new, &later, led(), |_| false), (Vec::new(), vec![whole(0), whole(1)]));
+    }
+}
