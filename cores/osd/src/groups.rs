@@ -1,13 +1,13 @@
 //! The placement groups of this OSD: which exist, which are coming or going, and the way of store events to them.
 
 use crate::maps::OSD_SCOPE;
-use maps::{OsdMap, Pool};
+use maps::OsdMap;
 use node::{Mono, Now};
 use objectstore::{Event, Hold, ObjectStore, Read, Ticket, View};
 use pg::{Ctx, Effect, LogSize, Pg};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use types::{OsdId, PgId, ShardId, SpgId};
+use types::{OsdId, PgId, SpgId};
 
 /// Number of a group within this OSD; 0 is the OSD itself.
 pub(crate) type Slot = u32;
@@ -350,14 +350,7 @@ pub(crate) fn stored(store: &dyn View, hold: Hold) -> Read<Vec<SpgId>> {
 /// Returns as which copy a group is led: in a pool of shards by the position of its primary, the first one if it has
 /// several.
 pub(crate) fn led_as(map: &OsdMap, pg: PgId) -> SpgId {
-    if !map.pool(pg.pool).is_some_and(Pool::is_erasure) {
-        return SpgId::whole(pg);
-    }
-    let placed = map.placed(pg);
-    let position = placed.acting.iter().position(|osd| *osd == placed.acting_primary);
-    // Nobody leads it where there is no position.
-    let shard = position.and_then(|at| i8::try_from(at).ok()).unwrap_or(i8::MAX);
-    SpgId { pg, shard: ShardId(shard) }
+    SpgId { pg, shard: map.leading_shard(pg) }
 }
 
 /// Those of the groups that this OSD leads which it does not have (`known` tells): those that come into being with the
@@ -378,8 +371,8 @@ pub(crate) fn unknown(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use maps::{pool_type, state};
-    use types::HOLE;
+    use maps::{Pool, pool_type, state};
+    use types::{HOLE, ShardId};
 
     #[test]
     fn a_group_of_shards_is_led_as_the_position_of_its_primary() {
@@ -393,7 +386,7 @@ mod tests {
         map.pg_temp = [(copies, vec![3, 1]), (shards, vec![HOLE, 3, 1])].into();
         let led = |shard| SpgId { pg: shards, shard: ShardId(shard) };
         assert_eq!((led_as(&map, copies), led_as(&map, shards)), (SpgId::whole(copies), led(1)));
-        assert_eq!(led_as(&map, nobody).shard, ShardId(i8::MAX), "no copy has that shard");
+        assert_eq!(led_as(&map, nobody), SpgId::whole(nobody), "no copy has that name");
         // New groups are made as what they are led as.
         let (born, sought) = unknown(&OsdMap { epoch: 6, ..OsdMap::default() }, &map, [copies, shards].into_iter(), |_| false);
         assert_eq!((born, sought), (vec![SpgId::whole(copies), led(1)], Vec::new()));

@@ -65,7 +65,7 @@ pub(crate) struct Layout {
 /// Bytes in which chunks are counted: a block of disks.
 const CHUNK_UNIT: u64 = 4096;
 /// Bytes of a chunk at most; profiles allow far less.
-const LARGEST_CHUNK: u64 = 1 << 30;
+pub(crate) const LARGEST_CHUNK: u64 = 1 << 30;
 
 /// What the group knows about an object. A clone's has neither watchers nor snapshots of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

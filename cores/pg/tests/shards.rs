@@ -344,11 +344,14 @@ fn an_osd_that_does_not_know_the_profile_serves_nothing_and_says_why() {
     let mut all = several(2, 1);
     let data = Dice(9).bytes(20_000);
     done(&mut all, NAME, vec![extent(code::WRITEFULL, 0, &data)]);
-    let profile = all.map.erasure_code_profiles["code"].clone();
+    let layouts = all.map.layouts[&bench::POOL].clone();
     all.kill(2);
     // It reads this map when it starts.
     all.hears.insert(2);
-    all.change(|map| drop(map.erasure_code_profiles.get_mut("code").expect("it").insert("plugin".into(), "clay".into())));
+    all.change(|map| {
+        let layout = map.layouts.get_mut(&bench::POOL).and_then(|layouts| layouts.table.get_mut(&0)).expect("a layout");
+        layout.profile.insert("plugin".into(), "clay".into());
+    });
     all.start(2, &[0, 1, 2]);
     all.pass(5);
     let query = all.pg(2).query();
@@ -356,7 +359,7 @@ fn an_osd_that_does_not_know_the_profile_serves_nothing_and_says_why() {
     let logged = &all.osds[&0].logged;
     assert!(!all.osds[&0].pgs[&all.group_at(0)].is_active(), "a shard is unable: {logged:?} {:#?}", all.trace);
     // Another map lets it serve.
-    all.change(|map| drop(map.erasure_code_profiles.insert("code".into(), profile)));
+    all.change(|map| drop(map.layouts.insert(bench::POOL, layouts)));
     all.kill(1);
     all.start(1, &[0, 1, 2]);
     all.pass(10);

@@ -51,6 +51,8 @@ pub enum Feature {
     /// All monitors sign tickets: a key that is made from then on is shown to services as one that signs, and other tickets under it are
     /// refused.
     SignedTickets,
+    /// Pools of shards: what they are made by stands in the OSD map, behind the level.
+    Erasure,
     /// Groups whose copies have shards (letters 34 and 35, records of objects that say how these lie on shards).
     Shards,
 }
@@ -75,6 +77,7 @@ impl Feature {
         Self::LeaderOrders,
         Self::LongLetters,
         Self::SignedTickets,
+        Self::Erasure,
         Self::Shards,
     ];
 
@@ -86,7 +89,7 @@ impl Feature {
             Self::ReplicaReads => Level(3),
             Self::LargeOmaps => Level(4),
             Self::Revocations | Self::RecordedSizes | Self::StoreMarks | Self::AnswersByAge => Level(5),
-            Self::LeaderOrders | Self::LongLetters | Self::SignedTickets | Self::Shards => Level(5),
+            Self::LeaderOrders | Self::LongLetters | Self::SignedTickets | Self::Erasure | Self::Shards => Level(5),
         }
     }
 }

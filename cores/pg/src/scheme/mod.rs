@@ -147,17 +147,16 @@ impl Scheme {
             (true, true) => return Err("it has no shards, and its pool has".into()),
             (true, false) => {}
         }
-        let name = &pool.erasure_code_profile;
         if !map.level.has(Feature::Shards) {
             return Err(format!("pools of shards need level {}, the cluster's is {}", Feature::Shards.level(), map.level));
         }
-        let Some(profile) = map.erasure_code_profiles.get(name) else {
-            return Err(format!("the map does not have the erasure code profile '{name}' of its pool"));
-        };
-        let shards = Shards::of(profile).map_err(|why| format!("this program does not serve the profile '{name}': {why}"))?;
+        // What the pool was made by, whatever became of its profile since.
+        let Some(layout) = map.layout(id.pg.pool) else { return Err("the map does not say how its pool keeps objects".into()) };
+        let shards = Shards::of(&layout.profile, layout.most_chunk.into());
+        let shards = shards.map_err(|why| format!("this program does not serve its pool's code: {why}"))?;
         match usize::from(pool.size) == shards.count() {
             true => Ok(Self::Shards(Arc::new(shards))),
-            false => Err(format!("its pool has size {}, and the profile '{name}' {} shards", pool.size, shards.count())),
+            false => Err(format!("its pool has size {}, and its code {} shards", pool.size, shards.count())),
         }
     }
 
@@ -322,24 +321,23 @@ mod tests {
     fn a_group_whose_profile_is_not_known_says_why_it_is_not_served() {
         let pairs = |words: &str| words.split(' ').filter_map(|w| w.split_once('=')).map(|(k, v)| (k.into(), v.into())).collect();
         let mut map = OsdMap { level: types::Levels::OWN.newest, ..OsdMap::default() };
-        map.erasure_code_profiles.insert("p".into(), pairs("plugin=jerasure technique=reed_sol_van k=2 m=1"));
-        map.erasure_code_profiles.insert("odd".into(), pairs("plugin=clay k=2 m=1"));
-        let pool = |name: &str, size| Pool {
-            type_: maps::pool_type::ERASURE,
-            size,
-            erasure_code_profile: name.into(),
-            ..Pool::default()
+        let made_by = |map: &mut OsdMap, words| {
+            let layout = maps::Layout { data: 2, most_chunk: 64 << 10, profile: pairs(words) };
+            map.layouts.insert(1, maps::Layouts::one(layout));
         };
+        let pool = |size| Pool { type_: maps::pool_type::ERASURE, size, ..Pool::default() };
         let id = SpgId { pg: types::PgId::new(1, 0), shard: types::ShardId(1) };
         let why = |id, pool: &Pool, map: &OsdMap| Scheme::of(id, pool, map).expect_err("it is not served");
-        assert!(Scheme::of(id, &pool("p", 3), &map).is_ok_and(|scheme| scheme.least() == 2));
-        assert!(why(id, &pool("none", 3), &map).contains("does not have the erasure code profile 'none'"));
-        assert!(why(id, &pool("odd", 3), &map).contains("plugin=clay is not supported"));
-        assert!(why(id, &pool("p", 4), &map).contains("size 4"));
-        assert!(why(SpgId::whole(id.pg), &pool("p", 3), &map).contains("no shards"));
+        assert!(why(id, &pool(3), &map).contains("does not say how"));
+        made_by(&mut map, "plugin=clay k=2 m=1");
+        assert!(why(id, &pool(3), &map).contains("plugin=clay is not supported"));
+        made_by(&mut map, "plugin=jerasure technique=reed_sol_van k=2 m=1");
+        assert!(Scheme::of(id, &pool(3), &map).is_ok_and(|scheme| scheme.least() == 2));
+        assert!(why(id, &pool(4), &map).contains("size 4"));
+        assert!(why(SpgId::whole(id.pg), &pool(3), &map).contains("no shards"));
         assert!(why(id, &Pool::default(), &map).contains("its pool has none"));
         map.level = types::level::Level(4);
-        assert!(why(id, &pool("p", 3), &map).contains("need level 5"));
+        assert!(why(id, &pool(3), &map).contains("need level 5"));
     }
 
     #[test]

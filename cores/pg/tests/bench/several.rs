@@ -76,11 +76,11 @@ impl Several {
         let words = format!("plugin=jerasure technique=reed_sol_van k={k} m={m} {more}");
         let words = words.split_ascii_whitespace().filter_map(|word| word.split_once('='));
         let profile = words.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-        several.map.erasure_code_profiles.insert("code".into(), profile);
+        let layout = maps::Layout { data: k, most_chunk: 64 << 10, profile };
+        several.map.layouts.insert(POOL, maps::Layouts::one(layout));
         let pool = several.map.pools.get_mut(&POOL).expect("the pool");
         (pool.type_, pool.size, pool.min_size) = (maps::pool_type::ERASURE, k + m, k);
         pool.flags |= maps::pool_flags::EC_OVERWRITES;
-        pool.erasure_code_profile = "code".into();
         pool.stripe_width = u32::from(k) * 4096;
         several.map.forget_placements();
         let map = Arc::new(several.map.clone());

@@ -6,9 +6,6 @@ use ec::{Geometry, chunk_for};
 use objectstore::{Damage, ObjectStat, Read, Unread};
 use types::{EVersion, ObjectId};
 
-/// Bytes of the largest chunk that is chosen for an object: what a read of so many bytes finds on one shard.
-const LARGEST_CHUNK: u64 = 64 << 10;
-
 /// What an object's record says of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Known {
@@ -65,7 +62,7 @@ impl Shards {
     /// Chooses the chunk of an object that is new, or replaced as a whole. `size`: the one that it has or is expected to
     /// get, if somebody knows.
     pub(crate) fn chunk(&self, size: Option<u64>) -> u64 {
-        self.unit.unwrap_or_else(|| chunk_for(size, self.k(), LARGEST_CHUNK, self.step))
+        self.unit.unwrap_or_else(|| chunk_for(size, self.k(), self.most, self.step))
     }
 }
 

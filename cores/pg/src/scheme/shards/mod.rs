@@ -35,6 +35,7 @@ pub(crate) mod read;
 pub(crate) mod write;
 
 use super::{Plan, continues};
+use crate::info::LARGEST_CHUNK;
 use crate::letter::PeerInfo;
 use ec::{Code, Profile};
 use maps::Interval;
@@ -47,20 +48,25 @@ pub(crate) struct Shards {
     code: Code,
     /// Bytes of a chunk, if the profile names them; else they are chosen for each object.
     unit: Option<u64>,
+    /// Bytes of the largest chunk that is chosen.
+    most: u64,
     /// Bytes that chunks are multiples of: blocks of disks, and what the code wants.
     step: usize,
 }
 
 impl Shards {
-    /// Reads a profile.
+    /// Reads a profile. `most`: bytes of the largest chunk that is chosen for an object.
     ///
     /// # Errors
     /// A sentence that says why this program does not serve it.
-    pub(crate) fn of(profile: &BTreeMap<String, String>) -> Result<Self, String> {
+    pub(crate) fn of(profile: &BTreeMap<String, String>, most: u64) -> Result<Self, String> {
         let profile = Profile::parse(profile.clone(), true).map_err(|refusal| refusal.text)?;
+        if most > LARGEST_CHUNK {
+            return Err(format!("chunks of {most} bytes are too large, {LARGEST_CHUNK} are the most"));
+        }
         let step = profile.chunk_step().ok_or("its chunks are no multiples of a disk's blocks")?;
         let unit = profile.unit.map(|unit| u64::from(unit).next_multiple_of(step as u64));
-        Ok(Self { code: profile.code(), unit, step })
+        Ok(Self { code: profile.code(), unit, most, step })
     }
 
     /// Data shards.
@@ -115,7 +121,7 @@ pub(crate) mod tests {
         let profile = words.split_ascii_whitespace().filter_map(|word| word.split_once('='));
         let mut profile: BTreeMap<String, String> = profile.map(|(key, value)| (key.into(), value.into())).collect();
         profile.entry("technique".into()).or_insert_with(|| "reed_sol_van".into());
-        Shards::of(&profile).expect("a profile")
+        Shards::of(&profile, 64 << 10).expect("a profile")
     }
 
     fn peer(started: u32, head: u64) -> PeerInfo {
