@@ -35,7 +35,7 @@ pub fn of_cluster(state: &State, soft: &Soft, env: &Env) -> Vec<Advice> {
     for (id, pool) in &map.pools {
         let Some(top) = map.crush.rule_takes(u32::from(pool.crush_rule)).first().copied() else { continue };
         tops.entry(top).or_insert_with(|| map.crush.devices_under(top));
-        pools.push(facts(*id, pool, top, soft));
+        pools.push(PoolFacts { rate: map.raw_rate(*id), ..facts(*id, pool, top, soft) });
     }
     let overlaps =
         |top: &i32, osds: &BTreeSet<OsdId>| tops.iter().any(|(other, theirs)| other != top && !theirs.is_disjoint(osds));
@@ -53,6 +53,7 @@ fn facts(id: PoolId, pool: &Pool, root: i32, soft: &Soft) -> PoolFacts {
         id,
         root,
         size: u32::from(pool.size),
+        rate: f64::from(pool.size),
         mode: pool.pg_autoscale_mode,
         pg_num: pool.pg_num_target,
         stored: soft.pool_sum(id).num_bytes.max(0) as u64,

@@ -288,6 +288,25 @@ fn pools(checks: &mut Checks, state: &State, soft: &Soft, env: &Env) {
             checks.warn("POOL_APP_NOT_ENABLED", n as u64, format!("{n} pool(s) do not have an application enabled"), detail);
         }
     }
+    // Shards that are just enough give no object any more when one of them is lost.
+    let bare = map
+        .pools
+        .iter()
+        .filter(|(id, p)| map.layout(**id).is_some_and(|layout| p.min_size == layout.data && p.size > layout.data + 1));
+    let detail: Vec<String> = bare
+        .map(|(id, p)| {
+            format!("pool '{}' takes writes with {} shards, all of which are needed", state.pool_name(*id), p.min_size)
+        })
+        .collect();
+    if !detail.is_empty() {
+        let n = detail.len();
+        checks.warn(
+            "POOL_MIN_SIZE_NO_REDUNDANCY",
+            n as u64,
+            format!("{n} pool(s) take writes that one more loss destroys"),
+            detail,
+        );
+    }
     if wants_redundancy(state, env) {
         let single = map.pools.iter().filter(|(_, p)| p.size <= 1);
         let detail: Vec<String> =

@@ -70,7 +70,8 @@ impl Pair {
     /// Returns true if both lie on the same OSDs, as many as the pool wants and where they belong.
     fn lies_together(self, map: &OsdMap, pool: &Pool) -> bool {
         let (source, target) = (map.placed(self.source), map.placed(self.target));
-        source == target && target.up == target.acting && target.acting.len() == usize::from(pool.size)
+        let all = target.acting.iter().filter(|osd| types::is_osd(**osd)).count() == usize::from(pool.size);
+        source == target && target.up == target.acting && all
     }
 }
 

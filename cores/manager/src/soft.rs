@@ -295,7 +295,8 @@ impl Soft {
         let copies = state.osdmap.pools.get(&pool).map_or(1, |p| i64::from(p.size));
         let log: i64 = self.pool_pgs(pool).map(|p| i64::from(p.report.log_size)).sum();
         let pgs = self.pool_pgs(pool).count() as i32;
-        let there = |n: i64| (n.max(0) as f64 * copies_there(&sum, copies)) as i64;
+        let rate = state.osdmap.raw_rate(pool);
+        let there = |n: i64| (n.max(0) as f64 * copies_there(&sum, rate)) as i64;
         let (data, omap) = (there(sum.num_bytes), there(sum.num_omap_bytes));
         let store = StoreStatfs { allocated: data, data_stored: data, omap_allocated: omap, ..StoreStatfs::default() };
         PoolStat {
@@ -405,11 +406,12 @@ impl Soft {
     }
 }
 
-/// Returns how many copies of an object there are on average, in a pool of so many: fewer while some are missing.
-pub fn copies_there(sum: &ObjectStatSum, size: i64) -> f64 {
+/// Returns how many bytes of disks a byte of an object takes on average, in a pool where it takes so many: fewer while
+/// copies or shards are missing.
+pub fn copies_there(sum: &ObjectStatSum, rate: f64) -> f64 {
     let all = sum.num_object_copies;
     let share = if all > 0 { (all - sum.num_objects_degraded).max(0) as f64 / all as f64 } else { 1.0 };
-    size as f64 * share
+    rate * share
 }
 
 /// All placement groups of the map.

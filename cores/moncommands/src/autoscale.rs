@@ -29,6 +29,11 @@ fn short_bytes(n: u64) -> String {
     format!("{n:.digits$}{}", UNITS[unit])
 }
 
+/// A rate as Ceph has it: a number of single precision.
+fn shown_rate(rate: f64) -> f64 {
+    f64::from(rate as f32)
+}
+
 fn dump(cx: &Cx<'_>, advice: &Advice) -> Value {
     let pool = &advice.pool;
     json!({
@@ -47,7 +52,7 @@ fn dump(cx: &Cx<'_>, advice: &Advice) -> Value {
         "pool_id": pool.id,
         "pool_name": cx.state.pool_name(pool.id),
         "raw_used": advice.raw,
-        "raw_used_rate": f64::from(pool.size),
+        "raw_used_rate": shown_rate(pool.rate),
         "subtree_capacity": advice.capacity,
         "target_bytes": if pool.target_ratio == 0.0 { pool.target_bytes } else { 0 },
         "target_ratio": pool.target_ratio,
@@ -82,7 +87,7 @@ fn table(cx: &Cx<'_>, all: &[Advice]) -> String {
             cx.state.pool_name(pool.id).to_owned(),
             short_bytes(pool.stored),
             expected,
-            format!("{:?}", f64::from(pool.size)),
+            format!("{:?}", shown_rate(pool.rate)),
             short_bytes(advice.capacity),
             format!("{:.4}", advice.ratio),
             if_any(pool.target_ratio),

@@ -3,7 +3,7 @@
 use super::shared::edit;
 use super::{Cx, Row, erasure, row};
 use crush::{Map, RuleSpec, Step, op};
-use grammar::{Args, Outcome, Reply, refuse};
+use grammar::{Args, Outcome, Refusal, Reply, refuse};
 use maps::pool_type;
 use serde_json::{Value, json};
 
@@ -134,6 +134,15 @@ fn create_erasure(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         return Ok(Reply::status(format!("rule {name} already exists")));
     }
     let profile = erasure::find(cx, profile)?;
+    let number = of_profile(cx, name, &profile)?;
+    Ok(Reply::status(format!("created rule {name} at {number}")))
+}
+
+/// Gives the number of the rule of that name, which is made as a profile says if it is not there.
+pub(super) fn of_profile(cx: &mut Cx<'_>, name: &str, profile: &ec::Profile) -> Result<u32, Refusal> {
+    if let Some(id) = cx.state.osdmap.crush.rule_id(name) {
+        return Ok(id as u32);
+    }
     let word = |key: &str| profile.pairs.get(key).cloned().unwrap_or_default();
     let spec = RuleSpec {
         name: name.into(),
@@ -144,8 +153,7 @@ fn create_erasure(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         kind: pool_type::ERASURE,
         max_size: (profile.k + profile.m) as u8,
     };
-    let number = edit(cx, |m| m.add_simple_rule(&spec))?;
-    Ok(Reply::status(format!("created rule {name} at {number}")))
+    edit(cx, |m| m.add_simple_rule(&spec)).map(u32::from)
 }
 
 fn rename(cx: &mut Cx<'_>, args: &Args) -> Outcome {

@@ -66,8 +66,8 @@ fn raw_by_class(cx: &Cx<'_>) -> BTreeMap<String, Raw> {
 }
 
 /// Bytes that a pool can still take, copies counted once. The OSD of its rule that fills up first is the bound.
-pub(super) fn max_avail(cx: &Cx<'_>, pool: &Pool) -> u64 {
-    room(cx.state, cx.soft, pool).map_or(0, |room| room.bytes)
+pub(super) fn max_avail(cx: &Cx<'_>, id: PoolId, pool: &Pool) -> u64 {
+    room(cx.state, cx.soft, id, pool).map_or(0, |room| room.bytes)
 }
 
 /// Figures of one pool.
@@ -84,17 +84,22 @@ impl Used {
     fn of(cx: &Cx<'_>, id: PoolId, pool: &Pool) -> Self {
         let sum = cx.soft.pool_sum(id);
         let (stored, omap) = (sum.num_bytes.max(0) as u64, sum.num_omap_bytes.max(0) as u64);
-        let copies = copies_there(&sum, i64::from(pool.size.max(1)));
+        let copies = copies_there(&sum, cx.state.osdmap.raw_rate(id));
         let there = |n: u64| (n as f64 * copies) as u64;
-        Self { sum, stored, omap, used_data: there(stored), used_omap: there(omap), avail: max_avail(cx, pool) }
+        Self { sum, stored, omap, used_data: there(stored), used_omap: there(omap), avail: max_avail(cx, id, pool) }
     }
 
     fn used(&self) -> u64 {
         self.used_data + self.used_omap
     }
 
-    fn ratio(&self, copies: u64) -> f64 {
-        ratio(self.used(), self.used() + self.avail * copies)
+    /// Bytes of disks that are free for it. `rate`: those that one of its bytes takes.
+    fn avail_raw(&self, rate: f64) -> u64 {
+        (self.avail as f64 * rate) as u64
+    }
+
+    fn ratio(&self, rate: f64) -> f64 {
+        ratio(self.used(), self.used() + self.avail_raw(rate))
     }
 }
 
@@ -132,8 +137,8 @@ pub(super) fn dump(cx: &Cx<'_>, detail: bool) -> Value {
 
 fn pool_stats(cx: &Cx<'_>, id: PoolId, pool: &Pool, detail: bool) -> Value {
     let u = Used::of(cx, id, pool);
-    let copies = u64::from(pool.size.max(1));
-    let percent = u.ratio(copies);
+    let rate = cx.state.osdmap.raw_rate(id);
+    let percent = u.ratio(rate);
     if !detail {
         return json!({
             "stored": u.stored + u.omap,
@@ -165,7 +170,7 @@ fn pool_stats(cx: &Cx<'_>, id: PoolId, pool: &Pool, detail: bool) -> Value {
         "compress_bytes_used": 0,
         "compress_under_bytes": 0,
         "stored_raw": u.used(),
-        "avail_raw": u.avail * copies,
+        "avail_raw": u.avail_raw(rate),
     })
 }
 
@@ -207,7 +212,7 @@ fn text(cx: &Cx<'_>, detail: bool) -> String {
 
 fn pool_row(cx: &Cx<'_>, id: PoolId, pool: &Pool, detail: bool) -> Vec<String> {
     let u = Used::of(cx, id, pool);
-    let used_percent = percent(u.ratio(u64::from(pool.size.max(1))));
+    let used_percent = percent(u.ratio(cx.state.osdmap.raw_rate(id)));
     let objects = si(u.sum.num_objects.max(0) as u64);
     let mut cells = vec![cx.state.pool_name(id).to_string(), id.to_string(), pool.pg_num.to_string(), bytes(u.stored + u.omap)];
     if detail {

@@ -6,7 +6,9 @@
 use super::{Cx, Row, row};
 use ec::{Pairs, Profile};
 use grammar::{Args, Outcome, Refusal, Reply, refuse};
+use maps::Layout;
 use monstate::effective;
+use monstate::pools::Shards;
 use serde_json::json;
 
 pub(super) const ROWS: &[Row] = &[
@@ -54,6 +56,25 @@ pub(super) fn find(cx: &mut Cx<'_>, name: &str) -> Result<Profile, Refusal> {
         cx.inc().new_erasure_code_profiles.insert(name.into(), profile.pairs.clone());
     }
     Ok(profile)
+}
+
+/// Bytes of a chunk, at most, of pools whose profile names no unit: a key of the store's extents.
+const MOST_CHUNK: u32 = 64 << 10;
+
+/// Returns what a pool is made by that has this profile.
+pub(super) fn shards(cx: &Cx<'_>, name: &str, profile: &Profile) -> Result<Shards, Refusal> {
+    let unit = effective::monitor_number(cx.state, cx.env, "osd_pool_erasure_code_stripe_unit");
+    let Ok(stripe_width) = u32::try_from(profile.stripe_width(unit.clamp(1.0, f64::from(16 << 20)) as u32)) else {
+        refuse!(EINVAL, "rows of profile {name} are longer than 4 GiB");
+    };
+    let few = |n: usize| u8::try_from(n).expect("a profile has at most 64 shards");
+    Ok(Shards {
+        profile: name.into(),
+        layout: Layout { data: few(profile.k), most_chunk: MOST_CHUNK, profile: profile.pairs.clone() },
+        parities: few(profile.m),
+        stripe_width,
+        min_size: few(profile.min_size()),
+    })
 }
 
 /// Names of profiles that take only devices of this class.

@@ -309,6 +309,9 @@ fn osd_list(cx: &Cx<'_>, args: &Args) -> Result<Vec<OsdId>, Refusal> {
 
 fn pg_temp(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let (pg, osds) = (existing_pg(cx, args)?, osd_list(cx, args)?);
+    if !osds.is_empty() {
+        check_positions(cx, pg, osds.len())?;
+    }
     let status = match osds.is_empty() {
         true => format!("done cleaning up pg_temp of {pg}"),
         false => format!("set {pg} pg_temp mapping to {}", set_text(&osds)),
@@ -331,7 +334,17 @@ fn check_size(cx: &Cx<'_>, pg: PgId, n: usize) -> Result<(), Refusal> {
     if n > most {
         refuse!(EINVAL, "num of osds ({n}) > pool size ({most})");
     }
-    Ok(())
+    check_positions(cx, pg, n)
+}
+
+/// Refuses a list of OSDs that leaves positions of an erasure-coded pool unnamed.
+fn check_positions(cx: &Cx<'_>, pg: PgId, n: usize) -> Result<(), Refusal> {
+    match cx.state.osdmap.pool(pg.pool) {
+        Some(pool) if pool.is_erasure() && n != usize::from(pool.size) => {
+            refuse!(EINVAL, "num of osds ({n}) is not pool size ({}): each shard has its place", pool.size)
+        }
+        _ => Ok(()),
+    }
 }
 
 fn upmap(cx: &mut Cx<'_>, args: &Args) -> Outcome {

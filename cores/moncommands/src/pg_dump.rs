@@ -284,11 +284,13 @@ pub(super) fn pool_statfs(cx: &Cx<'_>) -> Vec<Value> {
     let mut rows = Vec::new();
     for (pool, p) in &cx.state.osdmap.pools {
         let mut by_osd: std::collections::BTreeMap<OsdId, StoreStatfs> = Default::default();
+        // A shard has a part of each object's bytes.
+        let data = cx.state.osdmap.layout(*pool).map_or(1, |layout| i64::from(layout.data));
         for pg in cx.soft.pool_pgs(*pool) {
-            for osd in &cx.state.osdmap.placed(pg.report.pg).acting {
+            for osd in cx.state.osdmap.placed(pg.report.pg).acting.iter().filter(|osd| types::is_osd(**osd)) {
                 let s = by_osd.entry(*osd).or_default();
-                s.allocated += pg.report.stats.num_bytes;
-                s.data_stored += pg.report.stats.num_bytes;
+                s.allocated += pg.report.stats.num_bytes / data;
+                s.data_stored += pg.report.stats.num_bytes / data;
                 s.omap_allocated += pg.report.stats.num_omap_bytes;
             }
         }

@@ -2,7 +2,7 @@
 
 use super::osd_dump::{pool_dump, pool_lines};
 use super::shared::{barren, ctx};
-use super::{Cx, Row, erasure, row};
+use super::{Cx, Row, crush_rules, erasure, row};
 use grammar::Args;
 use grammar::units::{bytes, quota, si};
 use grammar::{Outcome, Refusal, Reply, refuse};
@@ -11,14 +11,15 @@ use manager::soft::Rates;
 use maps::autoscale_mode as mode;
 use maps::{OptValue, Pool, opts};
 use messages::mon::log_level;
-use monstate::pools::{Wanted, check_name};
+use monstate::effective;
+use monstate::pools::{Wanted, changed_crush, check_name};
 use serde_json::{Value, json};
-use types::PoolId;
+use types::{Feature, PoolId};
 
 pub(super) const ROWS: &[Row] = &[
     row(
         "osd pool create <pool:Poolname> <pg_num:Int range=0 req=false> <pgp_num:Int range=0 req=false> <pool_type:Choices req=false strings=replicated|erasure> <erasure_code_profile:String goodchars=[A-Za-z0-9-_.] req=false> <rule:String req=false> <expected_num_objects:Int range=0 req=false> <size:Int range=0 req=false> <pg_num_min:Int range=0 req=false> <pg_num_max:Int range=0 req=false> <autoscale_mode:Choices req=false strings=on|off|warn> <bulk:Bool req=false> <target_size_bytes:Int range=0 req=false> <target_size_ratio:Float range=0.0 req=false>",
-        "make a pool of copies",
+        "make a pool of copies, or of shards",
         "osd",
         "rw",
         create,
@@ -95,6 +96,33 @@ fn create(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     if args.opt("pool_type") == Some("erasure") {
         return create_erasure(cx, args);
     }
+    if cx.state.pool_id(name).and_then(|id| cx.state.osdmap.pool(id)).is_some_and(Pool::is_erasure) {
+        refuse!(EINVAL, "pool '{name}' cannot change to type replicated");
+    }
+    let (rule_name, objects) = rule_argument(args);
+    let rule = match rule_name {
+        None => None,
+        Some(rule) => Some(existing_rule(cx, rule)?),
+    };
+    let mut wanted = wanted(args);
+    wanted.rule = rule;
+    wanted.expected_num_objects = objects.unwrap_or(wanted.expected_num_objects);
+    if cx.state.pool_id(name).is_some() {
+        return Ok(Reply::status(format!("pool '{name}' already exists")));
+    }
+    make(cx, &wanted)
+}
+
+/// Gives the number of the rule that an argument names, or refuses.
+fn existing_rule(cx: &Cx<'_>, rule: &str) -> Result<u32, Refusal> {
+    match cx.state.osdmap.crush.rule_id(rule) {
+        Some(id) => Ok(id as u32),
+        None => refuse!(ENOENT, "specified rule {rule} doesn't exist"),
+    }
+}
+
+/// What the arguments say of a pool of either kind, but for its rule.
+fn wanted(args: &Args) -> Wanted {
     let number = |key: &str| args.int(key).map(|n| u32::try_from(n).unwrap_or(u32::MAX));
     let mut set = Vec::new();
     for (key, opt) in
@@ -107,49 +135,65 @@ fn create(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     if let Some(x) = args.float("target_size_ratio").filter(|x| *x > 0.0) {
         set.push((opts::TARGET_SIZE_RATIO, OptValue::Double(x)));
     }
-    let (rule_name, objects) = rule_argument(args);
-    let rule = match rule_name {
-        None => None,
-        Some(rule) => match cx.state.osdmap.crush.rule_id(rule) {
-            Some(id) => Some(id as u32),
-            None => refuse!(ENOENT, "specified rule {rule} doesn't exist"),
-        },
-    };
-    let wanted = Wanted {
-        name: name.into(),
+    Wanted {
+        name: args.str("pool").into(),
         pg_num: number("pg_num"),
         pgp_num: number("pgp_num"),
-        rule,
         size: number("size").filter(|n| *n > 0),
-        expected_num_objects: objects.unwrap_or(args.int("expected_num_objects").unwrap_or(0).max(0) as u64),
+        expected_num_objects: args.int("expected_num_objects").unwrap_or(0).max(0) as u64,
         opts: set,
         bulk: args.flag("bulk"),
         autoscale: args.opt("autoscale_mode").and_then(mode::parse),
-    };
-    if cx.state.pool_id(name).is_some() {
-        return Ok(Reply::status(format!("pool '{name}' already exists")));
+        ..Wanted::default()
     }
-    let ctx = ctx(cx);
-    let id = ctx.create(cx.inc(), &wanted)?;
-    let made = cx.inc().new_pools.get(&id).cloned();
-    let barren = made.map_or(String::new(), |pool| barren(&cx.state.osdmap, &pool));
-    Ok(Reply::status(format!("pool '{name}' created{barren}")))
 }
 
-/// Refuses a pool of shards: its groups cannot be kept yet. What is wrong with its profile is said first.
+/// Makes a pool that is not there, and says if too few OSDs serve it.
+fn make(cx: &mut Cx<'_>, wanted: &Wanted) -> Outcome {
+    let ctx = ctx(cx);
+    let id = ctx.create(cx.inc(), wanted)?;
+    let made = cx.inc().new_pools.get(&id).cloned();
+    let crush = changed_crush(&cx.state.osdmap, cx.inc())?;
+    let barren = made.map_or(String::new(), |pool| barren(&cx.state.osdmap, &crush, &pool));
+    Ok(Reply::status(format!("pool '{}' created{barren}", wanted.name)))
+}
+
+/// Makes a pool of shards, and its rule if it is not there, in one step. What is wrong with its profile is said first.
 fn create_erasure(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let name = args.str("pool");
-    if cx.state.pool_id(name).is_some() {
-        // No pool is erasure-coded yet.
-        refuse!(EINVAL, "pool '{name}' cannot change to type erasure");
+    match cx.state.pool_id(name).and_then(|id| cx.state.osdmap.pool(id)) {
+        Some(pool) if pool.is_erasure() => return Ok(Reply::status(format!("pool '{name}' already exists"))),
+        Some(_) => refuse!(EINVAL, "pool '{name}' cannot change to type erasure"),
+        None => {}
     }
-    let profile = erasure::find(cx, args.opt("erasure_code_profile").filter(|p| !p.is_empty()).unwrap_or(erasure::DEFAULT))?;
-    refuse!(
-        EOPNOTSUPP,
-        "pool '{name}' is not made: erasure-coded pools are not supported yet, they come with a later release (its profile, k={} m={}, is one that they will take)",
-        profile.k,
-        profile.m
-    );
+    // A rule that is not there is said first, as in Ceph.
+    let rule = args.opt("rule").filter(|rule| !rule.is_empty()).map(|rule| existing_rule(cx, rule)).transpose()?;
+    let of = args.opt("erasure_code_profile").filter(|p| !p.is_empty()).unwrap_or(erasure::DEFAULT);
+    let profile = erasure::find(cx, of)?;
+    if !effective::monitor_flag(cx.state, cx.env, "mon_allow_erasure") {
+        refuse!(
+            EOPNOTSUPP,
+            "pool '{name}' is not made: erasure-coded pools are not supported yet, they come with a later release (its profile, k={} m={}, is one that they will take)",
+            profile.k,
+            profile.m
+        );
+    }
+    let level = cx.state.osdmap.level;
+    if !level.has(Feature::Erasure) {
+        refuse!(
+            EPERM,
+            "erasure-coded pools are made from level {} on, and the cluster has level {level}",
+            Feature::Erasure.level()
+        );
+    }
+    let rule = match rule {
+        Some(rule) => rule,
+        // Ceph's names: pools of the default profile share a rule.
+        None if of == erasure::DEFAULT => crush_rules::of_profile(cx, "erasure-code", &profile)?,
+        None => crush_rules::of_profile(cx, name, &profile)?,
+    };
+    let wanted = Wanted { rule: Some(rule), shards: Some(erasure::shards(cx, of, &profile)?), ..wanted(args) };
+    make(cx, &wanted)
 }
 
 /// The rule among the arguments. For replicated pools the fourth word may be a rule: its place is that of the erasure

@@ -83,6 +83,18 @@ fn flag_value(text: &str) -> Result<bool, Refusal> {
     }
 }
 
+/// Reads a flag as settings of erasure-coded pools take it.
+fn strict_flag(text: &str) -> Result<bool, Refusal> {
+    match text {
+        "true" | "1" => Ok(true),
+        "false" | "0" => Ok(false),
+        _ => refuse!(EINVAL, "expecting value 'true', 'false', '0', or '1'"),
+    }
+}
+
+/// Why `fast_read` does nothing.
+const NO_FAST_READ: &str = "shards are not read before they are needed";
+
 fn count(var: &str, text: &str) -> Result<u32, Refusal> {
     match text.trim().parse::<u32>() {
         Ok(n) => Ok(n),
@@ -99,19 +111,26 @@ fn set(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let inc = cx.inc();
     match var {
         "pg_num" => ctx.set_pg_num(inc, pool, count(var, val)?)?,
-        "size" => ctx.set_size(inc, pool, count(var, val)?, sure)?,
+        "size" => {
+            ctx.check_may_resize(pool)?;
+            ctx.set_size(inc, pool, count(var, val)?, sure)?;
+        }
         "min_size" => ctx.set_min_size(inc, pool, count(var, val)?)?,
         "pgp_num" => set_pgp_num(ctx.edit(inc, pool)?, count(var, val)?, false)?,
         "pgp_num_actual" => set_pgp_num(ctx.edit(inc, pool)?, count(var, val)?, true)?,
         _ => {
             let p = ctx.edit(inc, pool)?;
             set_simple(p, &crush, var, val, sure)?;
+            if var == "crush_rule" {
+                ctx.check_rule(&crush, p.crush_rule, p.type_, p.size.into())?;
+            }
         }
     }
     let changed = cx.inc().new_pools.get(&pool).cloned().filter(|_| var == "crush_rule");
-    let barren = changed.map_or(String::new(), |pool| barren(&cx.state.osdmap, &pool));
+    let barren = changed.map_or(String::new(), |pool| barren(&cx.state.osdmap, &cx.state.osdmap.crush, &pool));
     let idle = OPTS.iter().find(|(name, ..)| *name == var).and_then(|(_, key, _)| monstate::pools::without_effect(*key));
-    let idle = idle.map(|(_, why)| format!("; it is kept and has no effect: {why}")).unwrap_or_default();
+    let idle = idle.map(|(_, why)| why).or((var == "fast_read" && val != "0" && val != "false").then_some(NO_FAST_READ));
+    let idle = idle.map(|why| format!("; it is kept and has no effect: {why}")).unwrap_or_default();
     Ok(Reply::status(format!("set pool {pool} {var} to {val}{barren}{idle}")))
 }
 
@@ -148,6 +167,7 @@ fn set_simple(p: &mut Pool, crush: &crush::Map, var: &str, val: &str, sure: bool
             Some(_) => refuse!(EINVAL, "crush rule {val} is not for pools of this type"),
             None => refuse!(ENOENT, "crush rule {val} does not exist"),
         },
+        "fast_read" if p.is_erasure() => p.fast_read = strict_flag(val)?,
         "fast_read" => {
             if flag_value(val)? {
                 refuse!(EINVAL, "fast read is not supported in replication pool");
@@ -156,6 +176,10 @@ fn set_simple(p: &mut Pool, crush: &crush::Map, var: &str, val: &str, sure: bool
         "pg_autoscale_mode" => match mode::parse(val) {
             Some(mode) => p.pg_autoscale_mode = mode,
             None => refuse!(EINVAL, "specified invalid mode {val}"),
+        },
+        "allow_ec_overwrites" if p.is_erasure() => match strict_flag(val)? {
+            true => p.flags |= pool_flags::EC_OVERWRITES,
+            false => refuse!(EINVAL, "ec overwrites cannot be disabled once enabled"),
         },
         "allow_ec_overwrites" => refuse!(EINVAL, "ec overwrites can only be enabled for an erasure coded pool"),
         // The remaining settings belong to cache tiers.
@@ -245,6 +269,7 @@ fn value_of(cx: &Cx<'_>, p: &Pool, var: &str) -> Option<Value> {
         "use_gmt_hitset" => json!(p.use_gmt_hitset),
         "fast_read" => json!(u32::from(p.fast_read)),
         "pg_autoscale_mode" => json!(maps::autoscale_mode::name(p.pg_autoscale_mode)),
+        "allow_ec_overwrites" if p.is_erasure() => json!(p.has_flag(pool_flags::EC_OVERWRITES)),
         "erasure_code_profile" if p.is_erasure() => json!(p.erasure_code_profile),
         _ => return None,
     })
@@ -258,6 +283,7 @@ const ALL: [&str; 43] = [
     "pgp_num",
     "crush_rule",
     "hashpspool",
+    "allow_ec_overwrites",
     "nodelete",
     "nopgchange",
     "nosizechange",
@@ -292,7 +318,6 @@ const ALL: [&str; 43] = [
     "dedup_chunk_algorithm",
     "dedup_cdc_chunk_size",
     "read_lease_interval",
-    "allow_ec_overwrites",
     "eio",
     "bulk",
 ];
@@ -331,6 +356,8 @@ fn get(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     value.insert("pool".into(), json!(name));
     value.insert("pool_id".into(), json!(id));
     value.extend(found.iter().map(|(k, v)| ((*k).to_string(), v.clone())));
-    let line = |(k, v): &(&str, Value)| format!("{k}: {}\n", text_of(v));
+    // Ceph has a number for this one in text, and a truth in structures.
+    let number = |k: &str, v: &Value| (k == "use_gmt_hitset").then(|| u8::from(v == &json!(true)).to_string());
+    let line = |(k, v): &(&str, Value)| format!("{k}: {}\n", number(k, v).unwrap_or_else(|| text_of(v)));
     Ok(cx.show("pool", Value::Object(value), || found.iter().map(line).collect()))
 }

@@ -41,20 +41,28 @@ pub(super) fn parse_release(name: &str) -> Result<u8, Refusal> {
     }
 }
 
-/// Returns what is said of a pool whose rule finds no OSD at all, so that nobody serves it; empty if it finds some.
-/// None is expected of a cluster without OSDs that are in.
-pub(super) fn barren(map: &OsdMap, pool: &Pool) -> String {
+/// Returns what is said of a pool whose rule finds too few OSDs: none at all, so that nobody serves it, or, for a pool of
+/// shards, fewer than it has shards. Empty if it finds enough. None is expected of a cluster without OSDs that are in.
+/// `crush` is the placement map that the pool will have.
+pub(super) fn barren(map: &OsdMap, crush: &Map, pool: &Pool) -> String {
     /// Places that are looked for.
     const TRIED: u32 = 64;
     let found = |rule| {
-        (0..TRIED).any(|x| map.crush.place(rule, x, pool.size.into(), &map.osd_weight, None).iter().any(|o| map.exists(*o)))
+        let places = |x| crush.place(rule, x, pool.size.into(), &map.osd_weight, None).iter().filter(|o| map.exists(**o)).count();
+        (0..TRIED).map(places).max().unwrap_or(0)
     };
-    let rule = map.crush.find_rule(pool.crush_rule, pool.type_, pool.size);
-    if rule.is_some_and(found) || !map.osds().any(|osd| map.is_in(osd)) {
+    let found = crush.find_rule(pool.crush_rule, pool.type_, pool.size).map_or(0, found);
+    let enough = if pool.is_erasure() { usize::from(pool.size) } else { 1 };
+    if found >= enough || !map.osds().any(|osd| map.is_in(osd)) {
         return String::new();
     }
-    let name = map.crush.rule_names.get(&i32::from(pool.crush_rule)).map_or("", String::as_str);
-    format!("; rule '{name}' finds no OSD now, so nobody serves the pool: 'ceph osd crush rule dump {name}' shows where it looks")
+    let name = crush.rule_names.get(&i32::from(pool.crush_rule)).map_or("", String::as_str);
+    let look = format!("'ceph osd crush rule dump {name}' shows where it looks");
+    if found == 0 {
+        return format!("; rule '{name}' finds no OSD now, so nobody serves the pool: {look}");
+    }
+    let so = if found < usize::from(pool.min_size) { "so nobody serves the pool" } else { "so its groups stay undersized" };
+    format!("\nrule '{name}' finds {found} places now, and the pool has {} shards, {so}: {look}", pool.size)
 }
 
 /// Addresses as structures list them.

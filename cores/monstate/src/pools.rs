@@ -3,10 +3,12 @@
 use crate::context::Env;
 use crate::effective;
 use crate::state::State;
+use denc::Decode;
 use grammar::{Refusal, refuse};
 use maps::autoscale_mode as mode;
-use maps::{Incremental, OptValue, OsdMap, Pool, PoolSnap, opts, pool_flags, pool_type};
+use maps::{Incremental, Layout, Layouts, OptValue, OsdMap, Pool, PoolSnap, opts, pool_flags, pool_type};
 use node::Now;
+use std::sync::Arc;
 use types::{Epoch, Feature, PoolId, SnapId, UTime};
 
 /// Longest name of a pool or of a pool's snapshot, in bytes. Ceph has no bound of its own.
@@ -45,6 +47,23 @@ pub struct Wanted {
     pub bulk: bool,
     /// True if its number of groups changes by itself: [`mode`].
     pub autoscale: Option<u8>,
+    /// The code, for a pool of shards. Number of copies does not count then, and the rule must be named.
+    pub shards: Option<Shards>,
+}
+
+/// What a new pool of shards is made by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shards {
+    /// The name of its profile.
+    pub profile: String,
+    /// How its objects lie.
+    pub layout: Layout,
+    /// Parities of an object (m), from 1 on.
+    pub parities: u8,
+    /// Bytes of a row, as clients see it.
+    pub stripe_width: u32,
+    /// Members that a group needs to serve.
+    pub min_size: u8,
 }
 
 impl Ctx<'_> {
@@ -68,26 +87,40 @@ impl Ctx<'_> {
             return Ok(existing);
         }
         check_name(&wanted.name)?;
-        let size = wanted.size.unwrap_or(self.number("osd_pool_default_size") as u32).max(1);
-        self.check_size(size)?;
+        let shards = wanted.shards.as_ref();
+        let (kind, size) = match shards {
+            Some(shards) => (pool_type::ERASURE, u32::from(shards.layout.data) + u32::from(shards.parities)),
+            None => {
+                let size = wanted.size.unwrap_or(self.number("osd_pool_default_size") as u32).max(1);
+                self.check_size(size)?;
+                (pool_type::REPLICATED, size)
+            }
+        };
         let pg_num = wanted.pg_num.filter(|n| *n > 0).unwrap_or(self.number("osd_pool_default_pg_num") as u32).max(1);
         let default_pgp = self.number("osd_pool_default_pgp_num") as u32;
         let pgp_num =
             wanted.pgp_num.filter(|n| *n > 0).unwrap_or(if default_pgp == 0 { pg_num } else { default_pgp.min(pg_num) });
         if pgp_num > pg_num {
-            refuse!(EINVAL, "pgp_num {pgp_num} is above pg_num {pg_num}");
+            refuse!(ERANGE, "'pgp_num' must be greater than 0 and lower or equal than 'pg_num', which in this case is {pg_num}");
         }
         self.check_pg_num(None, pg_num, size)?;
-        let rule = self.rule(wanted.rule, size)?;
-        self.check_rule(rule, pool_type::REPLICATED, size)?;
+        let rule = match (shards, wanted.rule) {
+            (Some(_), Some(rule)) => rule as u8,
+            (Some(_), None) => refuse!(EINVAL, "a pool of shards needs a rule"),
+            (None, rule) => self.rule(rule, size)?,
+        };
+        let crush = changed_crush(&self.state.osdmap, inc)?;
+        self.check_rule(&crush, rule, kind, size)?;
         if !can_bear_groups(&self.state.osdmap) {
             refuse!(EAGAIN, "no OSD is up and in, so there is nobody to hold the pool's placement groups yet");
         }
         let id = PoolId::from(self.state.osdmap.pool_max).max(0) + 1;
         let pool = Pool {
-            type_: pool_type::REPLICATED,
+            type_: kind,
             size: size as u8,
-            min_size: self.min_size(size),
+            min_size: shards.map_or_else(|| self.min_size(size), |shards| shards.min_size),
+            stripe_width: shards.map_or(0, |shards| shards.stripe_width),
+            erasure_code_profile: shards.map_or_else(String::new, |shards| shards.profile.clone()),
             crush_rule: rule,
             object_hash: 2,
             pg_num,
@@ -109,6 +142,9 @@ impl Ctx<'_> {
         inc.new_pool_max = id;
         inc.new_pools.insert(id, pool);
         inc.new_pool_names.insert(id, wanted.name.clone());
+        if let Some(shards) = shards {
+            inc.new_layouts.insert(id, Layouts::one(shards.layout.clone()));
+        }
         Ok(id)
     }
 
@@ -150,14 +186,24 @@ impl Ctx<'_> {
         Ok(())
     }
 
+    /// Refuses a change of the number of copies of pools that may have no other.
+    pub fn check_may_resize(&self, pool: PoolId) -> Result<(), Refusal> {
+        let Some(p) = self.state.osdmap.pools.get(&pool) else { refuse!(ENOENT, "there is no pool {pool}") };
+        if p.has_flag(pool_flags::NOSIZECHANGE) {
+            refuse!(EPERM, "pool size change is disabled; you must unset nosizechange flag for the pool first");
+        }
+        if p.is_erasure() {
+            refuse!(EOPNOTSUPP, "can not change the size of an erasure-coded pool");
+        }
+        Ok(())
+    }
+
     /// Changes the number of copies of a pool, and with it the least number that serves. That begins a new interval of
     /// each group: its members copy what they lack. `sure`: the asker knows that one copy protects nothing.
     pub fn set_size(&self, inc: &mut Incremental, pool: PoolId, size: u32, sure: bool) -> Result<(), Refusal> {
         let min_size = self.min_size(size.clamp(1, MOST_COPIES));
+        self.check_may_resize(pool)?;
         let p = self.edit(inc, pool)?;
-        if p.has_flag(pool_flags::NOSIZECHANGE) {
-            refuse!(EPERM, "pool size change is disabled; you must unset nosizechange flag for the pool first");
-        }
         self.check_size(size)?;
         if size == 1 && !sure {
             refuse!(
@@ -165,7 +211,7 @@ impl Ctx<'_> {
                 "WARNING: setting pool size 1 could lead to data loss without recovery. If you are *ABSOLUTELY CERTAIN* that is what you want, pass the flag --yes-i-really-mean-it."
             );
         }
-        self.check_rule(p.crush_rule, p.type_, size)?;
+        self.check_rule(&self.state.osdmap.crush, p.crush_rule, p.type_, size)?;
         if size > u32::from(p.size) {
             self.check_pg_num(Some(pool), p.pg_num, size)?;
         }
@@ -174,11 +220,13 @@ impl Ctx<'_> {
         Ok(())
     }
 
-    /// Changes the least number of copies with which a pool serves.
+    /// Changes the least number of copies, or shards, with which a pool serves. Fewer shards than there are data shards
+    /// give no object.
     pub fn set_min_size(&self, inc: &mut Incremental, pool: PoolId, min_size: u32) -> Result<(), Refusal> {
+        let least = self.state.osdmap.layout(pool).map_or(1, |layout| u32::from(layout.data));
         let p = self.edit(inc, pool)?;
-        if !(1..=u32::from(p.size)).contains(&min_size) {
-            refuse!(EINVAL, "pool min_size must be between 1 and size, which is set to {}", p.size);
+        if !(least..=u32::from(p.size)).contains(&min_size) {
+            refuse!(EINVAL, "pool min_size must be between {least} and size, which is set to {}", p.size);
         }
         p.min_size = min_size as u8;
         Ok(())
@@ -186,8 +234,8 @@ impl Ctx<'_> {
 
     /// Refuses a rule that is not meant for this many copies. One that is and finds fewer places is allowed; health
     /// says so.
-    fn check_rule(&self, rule: u8, kind: u8, size: u32) -> Result<(), Refusal> {
-        let Some(rule) = self.state.osdmap.crush.rule(u32::from(rule)).filter(|r| r.mask.kind == kind) else {
+    pub fn check_rule(&self, crush: &crush::Map, rule: u8, kind: u8, size: u32) -> Result<(), Refusal> {
+        let Some(rule) = crush.rule(u32::from(rule)).filter(|r| r.mask.kind == kind) else {
             refuse!(EINVAL, "crush rule {rule} type does not match pool");
         };
         if size < u32::from(rule.mask.min_size) {
@@ -392,6 +440,17 @@ impl Ctx<'_> {
         }
         split_to_target(p, epoch);
         Ok(())
+    }
+}
+
+/// Returns the CRUSH map as a change leaves it.
+pub fn changed_crush(map: &OsdMap, inc: &Incremental) -> Result<Arc<crush::Map>, Refusal> {
+    if inc.crush.is_empty() {
+        return Ok(map.crush.clone());
+    }
+    match crush::Map::from_bytes(&inc.crush) {
+        Ok(crush) => Ok(Arc::new(crush)),
+        Err(why) => refuse!(EINVAL, "the changed CRUSH map cannot be read: {why}"),
     }
 }
 

@@ -400,7 +400,7 @@ fn encode(op: &OpState, epoch: Epoch) -> OsdOp {
     let retry = op.attempts - 1;
     let resent = if retry > 0 { flags::RETRY } else { 0 };
     OsdOp {
-        pg: SpgId::whole(op.target.pg),
+        pg: SpgId { pg: op.target.pg, shard: op.target.shard },
         hash: op.target.hash,
         epoch,
         flags: request.flags | flags::ONDISK | flags::KNOWN_REDIR | resent,

@@ -92,9 +92,10 @@ pub(crate) struct OpState {
 pub(crate) const ASIDE: u32 = flags::BALANCE_READS | flags::LOCALIZE_READS;
 
 impl OpState {
-    /// Returns true if any member may answer it.
+    /// Returns true if any member may answer it. Members with shards have a part of an object each, so their primary is
+    /// asked.
     pub(crate) fn is_aside(&self) -> bool {
-        self.request.flags & ASIDE != 0 && self.request.flags & flags::WRITE == 0
+        self.request.flags & ASIDE != 0 && self.request.flags & flags::WRITE == 0 && self.target.shard.is_none()
     }
 
     /// To whom it goes next: the primary, or any member. Where a client is, is not known here: one that wants a near
@@ -102,7 +103,7 @@ impl OpState {
     pub(crate) fn recipient(&self, tid: u64) -> OsdId {
         let interval = &self.target.interval;
         let members: Vec<OsdId> = if self.is_aside() { interval.members().collect() } else { Vec::new() };
-        if self.request.flags & flags::LOCALIZE_READS != 0 {
+        if self.request.flags & flags::LOCALIZE_READS != 0 && self.is_aside() {
             return members.into_iter().min().unwrap_or(interval.primary);
         }
         let turn = tid.wrapping_add(u64::from(self.attempts.unsigned_abs()));

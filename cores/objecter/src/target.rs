@@ -2,7 +2,7 @@
 
 use crate::OpRequest;
 use maps::{Interval, OsdMap};
-use types::{HObject, PgId, SnapId};
+use types::{HObject, PgId, ShardId, SnapId};
 
 /// The group of an operation, and who serves it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub struct Target {
     pub pg: PgId,
     /// Placement hash, before it is folded into the pool's groups.
     pub hash: u32,
+    /// The shard that is asked: the primary's, in pools that have shards.
+    pub shard: ShardId,
     /// Who serves it.
     pub interval: Interval,
 }
@@ -24,7 +26,7 @@ impl Target {
             Some(pg) => (pg, pg.seed),
             None => (map.object_pg(&request.locator, &request.oid)?, request.locator.hash_of(&request.oid)),
         };
-        Some(Target { pg, hash, interval: Interval::of(map, pg)? })
+        Some(Target { pg, hash, shard: map.leading_shard(pg), interval: Interval::of(map, pg)? })
     }
 }
 

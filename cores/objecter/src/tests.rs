@@ -8,7 +8,7 @@ use msgr::auth::Auth;
 use node::{Mono, Now, Outputs};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, Fsid, Locator, OsdId, PgId, SessionId, UTime};
+use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, Fsid, Locator, OsdId, PgId, SessionId, ShardId, SpgId, UTime};
 
 const NOW: Now = Now { mono: Mono(1), wall: UTime::ZERO };
 const ONE: SessionId = SessionId(11);
@@ -161,4 +161,46 @@ fn an_operation_follows_its_object() {
     world.objecter.set_map(fourth);
     world.turn();
     assert!(matches!(world.events()[..], [Event::Done { result: Err(OpError::NoPool), .. }]));
+}
+
+/// Pool 1 has two shards, at these OSDs.
+fn shards(map: &OsdMap, osds: &[OsdId]) -> Arc<OsdMap> {
+    next_map(map, |change| {
+        change.new_pools.insert(1, Pool { type_: maps::pool_type::ERASURE, size: 2, ..map.pools[&1].clone() });
+        change.new_pg_temp.insert(PgId::new(1, 0), osds.to_vec());
+    })
+}
+
+#[test]
+fn an_operation_names_the_position_of_its_primary() {
+    let first = shards(&first_map(), &[types::HOLE, 0]);
+    let mut world = World::new(first.clone());
+    let id = world.read();
+    let (asked, op) = world.here().expect("it is here");
+    assert_eq!((asked, op.pg), (id, SpgId { pg: PgId::new(1, 0), shard: ShardId(1) }));
+    // The same OSD leads at another position: that is another copy.
+    let second = shards(&first, &[0, 1]);
+    world.objecter.set_map(second.clone());
+    world.turn();
+    let (asked, op) = world.here().expect("it is asked again");
+    assert_eq!((asked, op.pg.shard), (id, ShardId(0)));
+    // In a pool of copies there is none.
+    let third = holder(&next_map(&second, |change| drop(change.new_pools.insert(1, first_map().pools[&1].clone()))), 0);
+    world.objecter.set_map(third);
+    world.turn();
+    assert_eq!(world.here().map(|(_, op)| op.pg.shard), Some(ShardId::NONE));
+}
+
+#[test]
+fn shards_are_not_read_aside() {
+    let mut world = World::new(shards(&first_map(), &[1, 0]));
+    for flag in [flags::BALANCE_READS, flags::LOCALIZE_READS] {
+        for _ in 0..4 {
+            let (locator, oid) = (Locator::pool(1), "o".into());
+            world.objecter.submit(OpRequest { locator, oid, flags: flags::READ | flag, ..OpRequest::default() });
+            world.turn();
+            assert!(world.here().is_none(), "osd.0 holds another part");
+        }
+    }
+    assert_eq!(world.objecter.take_wanted(), BTreeSet::from([1]));
 }

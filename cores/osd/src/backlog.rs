@@ -81,9 +81,15 @@ impl Osd {
         if op.snapid != SnapId::HEAD {
             return None;
         }
-        let head = ObjectId::of_shard(HObject::head(op.oid.clone(), &op.locator), op.pg.shard);
+        let head = ObjectId::of_shard(HObject::head(op.oid.clone(), &op.locator), self.addressed(op).shard);
         let stat = self.store.stat(Hold(0), &head).ok()?;
-        Some(stat.map_or(0, |stat| stat.size))
+        // A shard is shorter than its object.
+        Some(
+            stat.map_or(
+                0,
+                |stat| if head.shard.is_none() { stat.size } else { pg::recorded_size(&stat.info).unwrap_or(stat.size) },
+            ),
+        )
     }
 
     /// Returns true if a session can be promised an answer of so many bytes.

@@ -834,10 +834,29 @@ fn newest_osdmap(osd: &mut Osd, _: Now, _: &Args) -> Answer {
 pub(crate) fn find_pg(osd: &Osd, args: &Args) -> Result<SpgId, Answer> {
     let Some(name) = args.opt("pgid") else { return Err(Answer::error(Errno::EINVAL, "no pgid specified")) };
     let id: SpgId = name.parse().map_err(|_| Answer::error(Errno::EINVAL, format!("'{name}' is not a placement group")))?;
-    if osd.groups.find(&id).is_none() {
+    let Some(id) = held(osd, id) else {
         return Err(Answer::error(Errno::ENOENT, format!("osd.{} does not hold pg {id}", osd.config.whoami)));
-    }
+    };
     Ok(id)
+}
+
+/// Returns the group that an id means.
+fn held(osd: &Osd, id: SpgId) -> Option<SpgId> {
+    let map = osd.maps.current();
+    let led = SpgId { shard: map.leading_shard(id.pg), ..id };
+    let leads = map.placed(id.pg).acting_primary == osd.config.whoami;
+    meant(id, Some(led).filter(|_| leads), osd.groups.ids_from(id))
+}
+
+/// Returns which of the groups `here` an id means: itself, and if it names no shard of a group that has shards, the one
+/// that is led here (`led`), or the lowest. They are in order, from that id on.
+fn meant(id: SpgId, led: Option<SpgId>, here: impl Iterator<Item = SpgId>) -> Option<SpgId> {
+    let mut of_group = here.take_while(|group| group.pg == id.pg);
+    let first = of_group.next()?;
+    if first == id || !id.shard.is_none() {
+        return Some(first).filter(|group| *group == id);
+    }
+    Some(of_group.find(|group| Some(*group) == led).unwrap_or(first))
 }
 
 fn pg_query(osd: &mut Osd, _: Now, args: &Args) -> Answer {
@@ -861,15 +880,32 @@ fn told(groups: Result<usize, Answer>, what: &str) -> Answer {
     groups.map_or_else(|answer| answer, |n| Answer::text(format!("{what} {n} placement groups\n")))
 }
 
+/// Returns why the group that the command names cannot be scrubbed, if it cannot.
+fn why_no_scrub(osd: &Osd, args: &Args) -> Option<Answer> {
+    args.opt("pgid")?;
+    let id = find_pg(osd, args).ok()?;
+    let group = osd.groups.find(&id).and_then(|slot| osd.groups.get(slot))?;
+    group.why_no_scrub().map(|why| Answer::error(Errno::EOPNOTSUPP, format!("pg {id}: {why}")))
+}
+
 fn scrub(osd: &mut Osd, now: Now, args: &Args) -> Answer {
+    if let Some(refusal) = why_no_scrub(osd, args) {
+        return refusal;
+    }
     told(on_groups(osd, now, args, |pg, ctx| pg.start_scrub(ctx, false)), "scrubbing")
 }
 
 fn deep_scrub(osd: &mut Osd, now: Now, args: &Args) -> Answer {
+    if let Some(refusal) = why_no_scrub(osd, args) {
+        return refusal;
+    }
     told(on_groups(osd, now, args, |pg, ctx| pg.start_scrub(ctx, true)), "scrubbing")
 }
 
 fn repair(osd: &mut Osd, now: Now, args: &Args) -> Answer {
+    if let Some(refusal) = why_no_scrub(osd, args) {
+        return refusal;
+    }
     told(on_groups(osd, now, args, pg::Pg::start_repair), "repairing")
 }
 
@@ -925,6 +961,20 @@ mod tests {
         assert_eq!(told(""), told("json-pretty"));
         assert_eq!((told("json"), told("xml")), ("{\"a\":1}".to_owned(), "<perf_dump><a>1</a></perf_dump>".to_owned()));
         assert_eq!(Answer::text("16").in_format(Format::Xml, "x").output, "16", "text stays as it is");
+    }
+
+    #[test]
+    fn an_id_without_a_shard_means_the_one_that_is_led() {
+        let id = |text: &str| text.parse::<SpgId>().expect("an id");
+        let here = std::collections::BTreeSet::from(["1.0", "1.1s0", "1.1s2", "1.1s4", "1.2s3"].map(id));
+        let meant = |text: &str, led: Option<&str>| super::meant(id(text), led.map(id), here.range(id(text)..).copied());
+        assert_eq!(meant("1.0", Some("1.0")), Some(id("1.0")));
+        assert_eq!(meant("1.1", Some("1.1s2")), Some(id("1.1s2")));
+        assert_eq!(meant("1.1", Some("1.1s0")), Some(id("1.1s0")));
+        // None is led here, or the one that is to be is not here yet.
+        assert_eq!((meant("1.1", None), meant("1.1", Some("1.1s3"))), (Some(id("1.1s0")), Some(id("1.1s0"))));
+        assert_eq!(meant("1.1s4", Some("1.1s0")), Some(id("1.1s4")), "a shard that is named is that one");
+        assert_eq!((meant("1.1s1", Some("1.1s0")), meant("1.3", None), meant("1.2s4", None)), (None, None, None));
     }
 
     #[test]

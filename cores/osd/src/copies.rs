@@ -114,7 +114,7 @@ impl Osd {
     }
 
     fn read_here(&mut self, now: Now, id: OpId, op: OsdOp) {
-        let Some(slot) = self.groups.find(&op.pg) else {
+        let Some(slot) = self.groups.find(&self.addressed(&op)) else {
             // It is coming out of a split.
             return self.copies.objecter.not_here(id);
         };

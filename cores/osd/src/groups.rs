@@ -347,6 +347,12 @@ pub(crate) fn stored(store: &dyn View, hold: Hold) -> Read<Vec<SpgId>> {
     Ok(scopes.into_iter().filter(|s| *s != OSD_SCOPE && s.pg.pool >= 0).collect())
 }
 
+/// Returns as which copy a group is led: in a pool of shards by the position of its primary, the first one if it has
+/// several.
+pub(crate) fn led_as(map: &OsdMap, pg: PgId) -> SpgId {
+    SpgId { pg, shard: map.leading_shard(pg) }
+}
+
 /// Those of the groups that this OSD leads which it does not have (`known` tells): those that come into being with the
 /// map after `old`, since their pool does, and those that others may have. Groups that come out of a split of one that
 /// is here are left to that.
@@ -356,8 +362,36 @@ pub(crate) fn unknown(
     led: impl Iterator<Item = PgId>,
     known: impl Fn(&SpgId) -> bool,
 ) -> (Vec<SpgId>, Vec<SpgId>) {
-    let unknown = led.map(SpgId::whole).filter(|id| !known(id));
+    let unknown = led.map(|pg| led_as(new, pg)).filter(|id| !known(id));
     // Of a pool that came with a map that was skipped, others may have groups.
     let next = old.epoch > 0 && new.epoch == old.epoch + 1;
     unknown.partition(|id| next && !old.pools.contains_key(&id.pg.pool))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use maps::{Pool, pool_type, state};
+    use types::{HOLE, ShardId};
+
+    #[test]
+    fn a_group_of_shards_is_led_as_the_position_of_its_primary() {
+        let mut map = OsdMap { epoch: 7, ..OsdMap::default() };
+        map.set_max_osd(4);
+        map.osd_state.iter_mut().for_each(|osd| *osd = state::EXISTS | state::UP);
+        let pool = Pool { pg_num: 2, pgp_num: 2, size: 3, ..Pool::default() };
+        map.pools.insert(1, Pool { type_: pool_type::REPLICATED, ..pool.clone() });
+        map.pools.insert(2, Pool { type_: pool_type::ERASURE, ..pool });
+        let (copies, shards, nobody) = (PgId::new(1, 0), PgId::new(2, 0), PgId::new(2, 1));
+        map.pg_temp = [(copies, vec![3, 1]), (shards, vec![HOLE, 3, 1])].into();
+        let led = |shard| SpgId { pg: shards, shard: ShardId(shard) };
+        assert_eq!((led_as(&map, copies), led_as(&map, shards)), (SpgId::whole(copies), led(1)));
+        assert_eq!(led_as(&map, nobody), SpgId::whole(nobody), "no copy has that name");
+        // New groups are made as what they are led as.
+        let (born, sought) = unknown(&OsdMap { epoch: 6, ..OsdMap::default() }, &map, [copies, shards].into_iter(), |_| false);
+        assert_eq!((born, sought), (vec![SpgId::whole(copies), led(1)], Vec::new()));
+        map.primary_temp.insert(shards, 1);
+        map.forget_placements();
+        assert_eq!(led_as(&map, shards), led(2));
+    }
 }

@@ -111,6 +111,7 @@ pub(crate) fn mark_lost(osd: &mut Osd, now: Now, args: &Args) -> Answer {
                 format!("the cluster's level is {level}; objects can be given up from level {needed} on: see 'ceph nacre level'");
             Answer::error(Errno::EPERM, text)
         }
+        Gone::NotBuilt => Answer::error(Errno::EOPNOTSUPP, "objects of erasure-coded pools cannot be given up yet"),
         Gone::Nothing => Answer::said("pg has no unfound objects"),
         Gone::Unheard { objects, osds } => {
             let names: Vec<String> = osds.iter().map(|osd| format!("osd.{osd}")).collect();

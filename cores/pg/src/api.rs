@@ -381,6 +381,8 @@ pub enum Gone {
     NotActive,
     /// The cluster's level is too low for it.
     LowLevel(types::level::Level),
+    /// The group is one of an erasure-coded pool: that is not built yet.
+    NotBuilt,
     /// Nothing is unfound.
     Nothing,
     /// Somebody may still have the objects: those that are asked and have not answered, or these OSDs, which are down and not

@@ -292,7 +292,7 @@ fn get_index(r: &mut Parser<'_>, pool: PoolId) -> Result<IndexChange> {
 }
 
 /// Bytes, beside the rest if they are many.
-fn put_payload(w: &mut Writer, data: &mut Rope, bytes: &Rope) {
+pub(crate) fn put_payload(w: &mut Writer, data: &mut Rope, bytes: &Rope) {
     let bulk = bytes.len() >= BULK;
     w.num((bytes.len() as u64) << 1 | u64::from(bulk));
     if bulk {
@@ -302,7 +302,7 @@ fn put_payload(w: &mut Writer, data: &mut Rope, bytes: &Rope) {
     }
 }
 
-fn get_payload(r: &mut Parser<'_>, data: &mut Payload<'_>) -> Result<Rope> {
+pub(crate) fn get_payload(r: &mut Parser<'_>, data: &mut Payload<'_>) -> Result<Rope> {
     let n = r.num()?;
     let len = usize::try_from(n >> 1).map_err(|_| DecodeError::Invalid("length of a payload"))?;
     if n & 1 != 0 { data.take(len) } else { Ok(Bytes::copy_from_slice(r.0.take(len)?).into()) }

@@ -53,6 +53,20 @@ pub(crate) struct SnapSet {
     pub(crate) clones: Vec<CloneInfo>,
 }
 
+/// How the bytes of an object lie on shards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// Which of the pool's layouts: 0 is its first, and the only one that there is.
+    pub(crate) id: u64,
+    /// Bytes of a chunk: a multiple of [`CHUNK_UNIT`], at most [`LARGEST_CHUNK`].
+    pub(crate) chunk: u64,
+}
+
+/// Bytes in which chunks are counted: a block of disks.
+const CHUNK_UNIT: u64 = 4096;
+/// Bytes of a chunk at most; profiles allow far less.
+pub(crate) const LARGEST_CHUNK: u64 = 1 << 30;
+
 /// What the group knows about an object. A clone's has neither watchers nor snapshots of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ObjectInfo {
@@ -76,10 +90,17 @@ pub(crate) struct ObjectInfo {
     /// Bytes that the object has; `None` if it was changed last below the level of [`types::Feature::RecordedSizes`]. A scrub compares it
     /// with what a copy holds: one that missed a change of the data contradicts its own record.
     pub(crate) size: Option<u64>,
+    /// In a pool of shards: how its bytes lie on them.
+    pub(crate) layout: Option<Layout>,
     /// Sorted by cookie and holder.
     pub(crate) watchers: Vec<WatchInfo>,
     /// Snapshots.
     pub(crate) snaps: SnapSet,
+}
+
+/// Returns how many bytes an object has by its record; `None`: the record does not say, or cannot be read.
+pub fn recorded_size(record: &[u8]) -> Option<u64> {
+    ObjectInfo::decode(record).ok()?.size
 }
 
 /// Bits that say which optional parts follow.
@@ -89,6 +110,7 @@ const HAS_WATCHERS: u64 = 4;
 const HAS_SNAPS: u64 = 8;
 const HAS_OMAP: u64 = 16;
 const HAS_SIZE: u64 = 32;
+const HAS_LAYOUT: u64 = 64;
 
 impl ObjectInfo {
     pub(crate) fn is_whiteout(&self) -> bool {
@@ -107,6 +129,7 @@ impl ObjectInfo {
             (self.snaps != SnapSet::default(), HAS_SNAPS),
             (self.omap, HAS_OMAP),
             (self.size.is_some(), HAS_SIZE),
+            (self.layout.is_some(), HAS_LAYOUT),
         ] {
             parts |= if there { bit } else { 0 };
         }
@@ -135,6 +158,11 @@ impl ObjectInfo {
         if let Some(size) = self.size {
             w.num(size);
         }
+        if let Some(Layout { id, chunk }) = self.layout {
+            debug_assert!(chunk.is_multiple_of(CHUNK_UNIT));
+            w.num(id);
+            w.num(chunk / CHUNK_UNIT);
+        }
         w.finish()
     }
 
@@ -161,6 +189,13 @@ impl ObjectInfo {
         }
         if parts & HAS_SIZE != 0 {
             info.size = Some(r.num()?);
+        }
+        if parts & HAS_LAYOUT != 0 {
+            let (id, units) = (r.num()?, r.num()?);
+            if !(1..=LARGEST_CHUNK / CHUNK_UNIT).contains(&units) {
+                return Err(DecodeError::Invalid("chunk of an object"));
+            }
+            info.layout = Some(Layout { id, chunk: units * CHUNK_UNIT });
         }
         r.0.finish()?;
         Ok(info)
@@ -263,6 +298,7 @@ mod tests {
             hint: Some((4 << 20, 4 << 20, 64)),
             omap: true,
             size: Some(4 << 20),
+            layout: Some(Layout { id: 0, chunk: 64 << 10 }),
             watchers: vec![watch],
             snaps: SnapSet { seq: 12, clones: vec![clone] },
             ..plain

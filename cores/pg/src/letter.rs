@@ -5,13 +5,14 @@
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss))]
 
-use crate::body::{Body, Payload, get_changes, get_name, put_changes, put_name, rises};
+use crate::body::{Body, Payload, get_changes, get_name, get_payload, put_changes, put_name, put_payload, rises};
 use crate::codec::{Parser, Writer};
 use crate::entry::{Done, LogEntry, decode_page, encode_page};
 use crate::history::History;
 use crate::meta::{Info, get_version, put_version};
 use crate::missing::{Base, Lack};
 use crate::object::{Piece, PieceAt};
+use crate::pieces::{Question, Want};
 use crate::recorder::CopyTime;
 use crate::scrub::entry::{Answer, Ask};
 use bytes::Bytes;
@@ -239,6 +240,10 @@ pub(crate) enum Letter {
     Settle,
     /// Answer to it: all up to the version with this number.
     Settled(u64),
+    /// Primary: parts of your shard.
+    ReadShard(Box<Question>),
+    /// Answer to it: the question, and what was wanted, in that order, or nothing if some of it cannot be had.
+    ShardRead(Box<Question>, Option<Vec<Rope>>),
 }
 
 /// What a copy holds of an object that another one misses.
@@ -489,6 +494,18 @@ impl Letter {
             Self::Reserved(number, lends) => [27, *number, lends.number()].into_iter().for_each(|n| w.num(n)),
             Self::Settle => w.num(32),
             Self::Settled(upto) => [33, *upto].into_iter().for_each(|n| w.num(n)),
+            Self::ReadShard(question) => {
+                w.num(34);
+                put_question(w, question);
+            }
+            Self::ShardRead(question, parts) => {
+                w.num(35);
+                put_question(w, question);
+                w.num(u64::from(parts.is_some()));
+                if let Some(parts) = parts {
+                    w.list(parts.iter(), |w, part| put_payload(w, data, part));
+                }
+            }
         }
     }
 
@@ -497,13 +514,14 @@ impl Letter {
         let mut r = Parser::new(&sealed.front);
         let mut data = Payload::new(&sealed.data);
         let envelope = get_envelope(&mut r)?;
-        let letter = Self::get(&mut r, &mut data, envelope.pg.pg.pool)?;
+        let letter = Self::get(&mut r, &mut data, &envelope)?;
         r.0.finish()?;
         data.finish()?;
         Ok((envelope, letter))
     }
 
-    fn get(r: &mut Parser<'_>, data: &mut Payload<'_>, pool: PoolId) -> Result<Self> {
+    fn get(r: &mut Parser<'_>, data: &mut Payload<'_>, envelope: &Envelope) -> Result<Self> {
+        let pool = envelope.pg.pg.pool;
         Ok(match r.num()? {
             1 => Self::Query,
             2 => Self::Info(Box::new(PeerInfo::get(r)?)),
@@ -540,9 +558,39 @@ impl Letter {
             }
             32 => Self::Settle,
             33 => Self::Settled(r.num()?),
+            34 => Self::ReadShard(Box::new(get_question(r, envelope.pg.shard)?)),
+            35 => {
+                let question = Box::new(get_question(r, envelope.from)?);
+                let has = r.num()? != 0;
+                Self::ShardRead(question, if has { Some(r.list(|r| get_payload(r, data))?) } else { None })
+            }
             _ => return Err(DecodeError::Invalid("kind of a letter")),
         })
     }
+}
+
+/// A question, but for the shard: it is that of whoever is asked.
+fn put_question(w: &mut Writer, question: &Question) {
+    w.num(question.number);
+    w.num(question.after);
+    w.list(question.wants.iter(), put_want);
+}
+
+fn get_question(r: &mut Parser<'_>, shard: ShardId) -> Result<Question> {
+    Ok(Question { number: r.num()?, after: r.num()?, wants: r.list(|r| get_want(r, shard))? })
+}
+
+fn put_want(w: &mut Writer, want: &Want) {
+    put_name(w, &want.object);
+    put_version(w, want.version);
+    w.num(want.range.start);
+    w.num(want.range.end - want.range.start);
+}
+
+fn get_want(r: &mut Parser<'_>, shard: ShardId) -> Result<Want> {
+    let (object, version, start, len) = (get_name(r)?.into(), get_version(r)?, r.num()?, r.num()?);
+    let end = start.checked_add(len).filter(|end| *end > start).ok_or(DecodeError::Invalid("range of a shard"))?;
+    Ok(Want { object, version, shard, range: start..end })
 }
 
 /// The tail of a promise: its version, its length, and two durations.
@@ -680,6 +728,8 @@ pub(crate) mod samples {
         };
         let base = Base { have: EVersion::new(39, 8), part: Part { attrs: true, ..Part::default() } };
         let lack = Lack { need: EVersion::new(40, 9), base: Some(Box::new(base.clone())) };
+        let want = Want { object: head().into(), version: EVersion::new(40, 9), shard: ShardId::NONE, range: 4096..5000 };
+        let question = Question { number: 9, after: 300, wants: vec![want] };
         let (ask, answer) = crate::scrub::entry::samples(head());
         let at = PieceAt { offset: 4 << 20, omap: true, after: Bytes::from_static(b"k") };
         let changes = objectstore::ObjectChanges { object: head().into(), changes: vec![ObjectChange::Create] };
@@ -718,6 +768,9 @@ pub(crate) mod samples {
             Letter::Reserved(7, Lends::TakenBack),
             Letter::Settle,
             Letter::Settled(300),
+            Letter::ReadShard(Box::new(question.clone())),
+            Letter::ShardRead(Box::new(question.clone()), Some(vec![Rope::from(vec![7; 3000]), Rope::from(&b"abc"[..])])),
+            Letter::ShardRead(Box::new(question), None),
         ]
     }
 

@@ -97,7 +97,8 @@ impl Leveled for ObjectChange {
     fn level(&self) -> Level {
         match self {
             Self::SetInfo(record) => {
-                with(Feature::RecordedSizes, ObjectInfo::decode(record).is_ok_and(|info| info.size.is_some()))
+                let info = ObjectInfo::decode(record).unwrap_or_default();
+                with(Feature::RecordedSizes, info.size.is_some()).max(with(Feature::Shards, info.layout.is_some()))
             }
             Self::Create
             | Self::Write(..)
@@ -168,6 +169,7 @@ impl Leveled for Letter {
             Self::Seek(_) | Self::Sought(_) => Feature::UnfoundSearch.level(),
             Self::Reserve(..) | Self::Release(_) | Self::Reserved(..) => Feature::RecoverySlots.level(),
             Self::Settle | Self::Settled(_) => Feature::ReplicaReads.level(),
+            Self::ReadShard(_) | Self::ShardRead(..) => Feature::Shards.level(),
         }
     }
 }
@@ -191,11 +193,13 @@ mod tests {
         };
         let body = Body { delta: figures, ..Body::default() };
         let info = Info { stats: figures, ..Info::default() };
+        let asked = crate::pieces::Question { number: 1, after: 0, wants: Vec::new() };
         let cases = [
             (Letter::Query, Level::FIRST),
             (Letter::Body(1, Box::default()), Level::FIRST),
             (Letter::Body(1, Box::new(body)), Feature::LargeOmaps.level()),
             (Letter::Body(1, Box::new(Body { objects: vec![sized("a")], ..Body::default() })), Feature::RecordedSizes.level()),
+            (Letter::ShardRead(Box::new(asked), None), Feature::Shards.level()),
             (Letter::Info(Box::new(PeerInfo { info, ..PeerInfo::default() })), Feature::LargeOmaps.level()),
             (Letter::Log(Box::new(LogPart { history: merged, ..LogPart::default() })), Feature::Merges.level()),
             (

@@ -14,6 +14,7 @@
 //! | what is a change, and how does each copy carry it out? | `body.rs`, `core/apply.rs` |
 //! | what does an operation mean? | `ops/`; how a vector of them runs: `ops/run.rs` |
 //! | how does the pool keep an object: who gets what, who suffices, whose log counts? | `scheme/`, and no other file |
+//! | what does a copy ask another one for, that has another shard? | `pieces.rs`; whose question is it: `primary/questions.rs` |
 //! | who gets a change, and who is waited for? | `primary/ship.rs`, `primary/members.rs`, `primary/commit.rs` |
 //! | what does a copy lack, and how much of each object? | `missing.rs`; what an entry changed: `changed.rs` |
 //! | how do objects get to a copy that lacks them? | `primary/recovery.rs`, `primary/backfill.rs`, in pieces of `object.rs`, or only the parts that changed: `primary/parts.rs` |
@@ -93,6 +94,7 @@ mod object;
 mod ops;
 mod peering;
 mod pg;
+mod pieces;
 mod primary;
 mod recorder;
 mod replica;
@@ -108,6 +110,7 @@ pub use api::{
     ClientOp, ClusterLevel, Config, Ctx, Effect, Gone, LogSize, MaybeHas, Needs, Peer, PeerQuery, Query, UnfoundObject,
     UnfoundPage, slot_of,
 };
+pub use info::recorded_size;
 pub use lease::Leases;
 pub use letter::{Envelope, OfNone, Sealed, answer_of_none};
 pub use needs::needs;

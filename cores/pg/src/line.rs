@@ -79,6 +79,21 @@ fn of(letter: &Letter) -> String {
         }
         Letter::Settle => "wants committed version".into(),
         Letter::Settled(version) => format!("committed {version}"),
+        Letter::ReadShard(question) => {
+            let want = |want: &crate::pieces::Want| {
+                format!("{}@{} {}~{}", name(&want.object), want.version, want.range.start, want.range.end - want.range.start)
+            };
+            format!(
+                "read shard {} after update {}{}",
+                question.number,
+                question.after,
+                list(":", question.wants.iter().map(want))
+            )
+        }
+        Letter::ShardRead(question, Some(parts)) => {
+            format!("shard read {}: {} bytes", question.number, parts.iter().map(types::Rope::len).sum::<usize>())
+        }
+        Letter::ShardRead(question, None) => format!("shard read {}: unable", question.number),
     }
 }
 

@@ -24,8 +24,10 @@ pub struct PoolFacts {
     pub id: PoolId,
     /// The root that its rule starts from.
     pub root: i32,
-    /// Copies.
+    /// Copies, or shards, of each group.
     pub size: u32,
+    /// Bytes of disks that one of its bytes takes.
+    pub rate: f64,
     /// What is to be done with advice: [`mode`].
     pub mode: u8,
     /// Groups that it is to have.
@@ -159,7 +161,7 @@ impl Share {
         self.groups += u64::from(pool.pg_num) * u64::from(pool.size);
         self.target_ratios += pool.target_ratio;
         if pool.target_ratio == 0.0 {
-            self.target_bytes += pool.target_bytes as f64 * f64::from(pool.size);
+            self.target_bytes += pool.target_bytes as f64 * pool.rate;
         }
     }
 
@@ -180,8 +182,7 @@ impl Share {
     /// Bytes that a pool takes, and those that count: more, if more is expected.
     fn raw(pool: &PoolFacts) -> (f64, f64) {
         let expected = if pool.target_ratio == 0.0 { pool.target_bytes } else { 0 };
-        let copies = f64::from(pool.size);
-        (pool.stored as f64 * copies, pool.stored.max(expected) as f64 * copies)
+        (pool.stored as f64 * pool.rate, pool.stored.max(expected) as f64 * pool.rate)
     }
 
     /// The part of the space that a pool counts for.
@@ -239,6 +240,7 @@ mod tests {
             id,
             root: -1,
             size: 3,
+            rate: 3.0,
             mode: mode::ON,
             pg_num,
             stored: 0,

@@ -4,6 +4,7 @@
 usage: erasure_codes.py vectors FILE [--seed N] [--count N]                parities, by ceph-erasure-code-tool (package ceph-osd)
        erasure_codes.py profiles FILE --peer CEPH_CONF [--seed N] [--count N]     profiles, by a monitor that may be played with
        erasure_codes.py commands FILE --peer CEPH_CONF                            commands, by the same, for cores/mon
+       erasure_codes.py pools FILE --peer CEPH_CONF                               pools, by the same, with OSDs
 
 `vectors` takes every technique with 2 to 12 data shards and 1 to 4 parities, and random profiles. A line has the profile, the unit
 and the SHA-256 of all parities in order. The input is 2·k·unit bytes; byte i is the low byte of xorshift64 (13, 7, 17) behind step
@@ -14,6 +15,9 @@ with tabs between them.
 
 `commands` tells a story of profiles, rules and pools that are refused. A line is JSON: the command, the error number, the sentence,
 the output. The cluster must be new: no OSDs, the profile and the rule that it begins with.
+
+`pools` tells one of erasure-coded pools, in the same form, to a new cluster with seven OSDs on one host, and no autoscaler. Numbers of
+pools are N in it.
 """
 import argparse
 import concurrent.futures
@@ -23,6 +27,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import subprocess
 import tempfile
 
@@ -377,7 +382,89 @@ def story():
         yield profile("rm", name)
 
 
+def pools_story():
+    """The commands on pools."""
+    def profile(what, name, *words, **more):
+        return {"prefix": PROFILE + what, "name": name, **({"profile": list(words)} if words else {}), **more}
+
+    def pool(name, kind="erasure", **more):
+        return {"prefix": "osd pool create", "pool": name, "pool_type": kind, "pg_num": 4, "pgp_num": 4, **more}
+
+    def put(name, var, val, **more):
+        return {"prefix": "osd pool set", "pool": name, "var": var, "val": val, **more}
+
+    def get(name, var, **more):
+        return {"prefix": "osd pool get", "pool": name, "var": var, **more}
+
+    yield profile("set", "p21", "k=2", "m=1", "crush-failure-domain=osd")
+    yield profile("set", "p42", "k=4", "m=2", "crush-failure-domain=osd")
+    yield profile("set", "unit", "k=3", "m=2", "crush-failure-domain=osd", "stripe_unit=16K")
+    yield profile("set", "good", "k=3", "m=2", "crush-failure-domain=osd", "technique=cauchy_good")
+    yield pool("e21", erasure_code_profile="p21")
+    yield pool("e21", erasure_code_profile="p21")
+    yield pool("e21", "replicated")
+    yield {"prefix": "osd pool create", "pool": "e21", "pg_num": 4}
+    yield pool("e42", erasure_code_profile="p42")
+    yield pool("unitp", erasure_code_profile="unit")
+    yield pool("goodp", erasure_code_profile="good")
+    yield pool("norule", erasure_code_profile="p21", rule="nosuch")
+    yield pool("noprofile", erasure_code_profile="nosuch")
+    yield pool("neither", erasure_code_profile="nosuch", rule="nosuch")
+    yield pool("reuse", erasure_code_profile="p21", rule="e21")
+    yield pool("wide", erasure_code_profile="p42", rule="e21")
+    yield pool("sized", erasure_code_profile="p21", size=5)
+    yield pool("repl", "replicated", rule="replicated_rule")
+    yield pool("repl")
+    yield pool("few", pgp_num=8, erasure_code_profile="p21")
+    yield {"prefix": RULE + "ls"}
+    for name in ("e21", "e42", "sized"):
+        yield {"prefix": RULE + "dump", "name": name}
+    yield profile("rm", "p21")
+    yield profile("rm", "p42")
+    yield put("e42", "size", "5")
+    yield put("e42", "size", "xx")
+    yield put("e42", "min_size", "3")
+    yield put("e42", "min_size", "7")
+    yield put("e42", "min_size", "4")
+    yield put("e42", "min_size", "6")
+    yield put("e42", "min_size", "5")
+    yield put("e21", "min_size", "1")
+    for val in ("maybe", "false", "0", "true", "1", "true", "false"):
+        yield put("e42", "allow_ec_overwrites", val)
+        yield get("e42", "allow_ec_overwrites")
+    yield get("e42", "allow_ec_overwrites", format="json")
+    yield put("repl", "allow_ec_overwrites", "true")
+    yield get("repl", "allow_ec_overwrites")
+    yield get("repl", "erasure_code_profile")
+    yield get("e42", "erasure_code_profile")
+    yield get("e42", "size")
+    yield get("e42", "crush_rule")
+    yield put("e42", "fast_read", "5")
+    yield put("e42", "fast_read", "xx")
+    yield get("e42", "fast_read")
+    yield get("e42", "all")
+    yield put("e42", "crush_rule", "e21")
+    yield put("e42", "crush_rule", "nosuch")
+    yield put("repl", "fast_read", "1")
+    yield {"prefix": "osd pool mksnap", "pool": "e21", "snap": "s1"}
+    yield {"prefix": "osd pool ls"}
+    yield {"prefix": "osd pool rm", "pool": "e42", "pool2": "e42", "yes_i_really_really_mean_it": True}
+    yield profile("rm", "p42")
+    # The rule of a pool that was removed stays, and is taken by the next of its name.
+    yield {"prefix": RULE + "ls"}
+    yield pool("e42", erasure_code_profile="p21")
+    yield get("e42", "crush_rule")
+
+
 def commands(args):
+    tell(args, story())
+
+
+def pools(args):
+    tell(args, pools_story())
+
+
+def tell(args, wanted_ones):
     import rados
 
     cluster = rados.Rados(conffile=args.peer)
@@ -388,15 +475,16 @@ def commands(args):
         return -result, status, out.decode()
 
     with open(args.file, "w") as f:
-        for wanted in story():
+        for wanted in wanted_ones:
             code, status, out = command(**wanted)
+            status = re.sub(r"^set pool [0-9]+ ", "set pool N ", status)
             f.write(json.dumps({"command": wanted, "errno": code, "status": status, "out": out}) + "\n")
     cluster.shutdown()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["vectors", "profiles", "commands"])
+    parser.add_argument("what", choices=["vectors", "profiles", "commands", "pools"])
     parser.add_argument("file")
     parser.add_argument("--peer")
     parser.add_argument("--seed", type=int, default=1)
@@ -404,7 +492,7 @@ def main():
     args = parser.parse_args()
     if args.what != "vectors" and not args.peer:
         parser.error("that is recorded from a monitor: --peer")
-    {"vectors": vectors, "profiles": profiles, "commands": commands}[args.what](args)
+    {"vectors": vectors, "profiles": profiles, "commands": commands, "pools": pools}[args.what](args)
 
 
 if __name__ == "__main__":

@@ -162,9 +162,11 @@ impl OsdMap {
             }
         }
         self.pool_name.extend(inc.new_pool_names.clone());
+        self.layouts.extend(inc.new_layouts.clone());
         for pool in &inc.old_pools {
             self.pools.remove(pool);
             self.pool_name.remove(pool);
+            self.layouts.remove(pool);
         }
         Ok(())
     }

@@ -1,7 +1,8 @@
 //! The step from one OSD map to the next.
 
-use crate::osdmap::{decode_level, encode_blocklist, encode_level};
-use crate::{OsdXInfo, Pool};
+use crate::layouts::{decode_own, encode_own};
+use crate::osdmap::encode_blocklist;
+use crate::{Layouts, OsdXInfo, Pool};
 use bytes::Bytes;
 use denc::{Decode, DecodeError, Encode, Reader, Result, envelope};
 use kernels::{SEED, crc32c};
@@ -136,6 +137,8 @@ pub struct Incremental {
     pub new_stretch_mode: Option<NewStretchMode>,
     /// The cluster's new level.
     pub new_level: Option<Level>,
+    /// Layouts of pools with shards. They go with the pool.
+    pub new_layouts: BTreeMap<PoolId, Layouts>,
     /// CRC-32C of the resulting full map; set by [`Incremental::seal`], written by the encoder, read by the decoder.
     pub full_crc: u32,
 }
@@ -194,6 +197,7 @@ impl Incremental {
             new_device_class_flags: BTreeMap::new(),
             new_stretch_mode: None,
             new_level: None,
+            new_layouts: BTreeMap::new(),
             full_crc: 0,
         }
     }
@@ -255,9 +259,7 @@ impl Incremental {
             encode_blocklist(&self.new_range_blocklist, out);
             self.old_range_blocklist.encode(out);
         }
-        if let Some(level) = self.new_level {
-            encode_level(level, out);
-        }
+        encode_own(self.new_level, &self.new_layouts, out);
     }
 
     /// As for the whole map: what is seldom used is written only when it is.
@@ -327,7 +329,8 @@ impl Incremental {
             self.new_range_blocklist = b.get()?;
             self.old_range_blocklist = b.get()?;
         }
-        self.new_level = decode_level(version, b)?;
+        let own = decode_own(version, b)?;
+        (self.new_level, self.new_layouts) = (own.level, own.layouts);
         Ok(())
     }
 }

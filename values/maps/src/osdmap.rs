@@ -1,6 +1,7 @@
 //! The OSD map: its data, its encoding, questions to it. Placement is in `placement`, change in `apply`.
 
-use crate::{OsdInfo, OsdXInfo, Placements, Pool, state};
+use crate::layouts::{decode_own, encode_own};
+use crate::{Layout, Layouts, OsdInfo, OsdXInfo, Placements, Pool, state};
 use bytes::Bytes;
 use denc::{Decode, DecodeError, Encode, Reader, Result, put_count};
 use kernels::{SEED, crc32c};
@@ -200,6 +201,8 @@ pub struct OsdMap {
     pub stretch_mode: Option<StretchMode>,
     /// The cluster's level.
     pub level: Level,
+    /// How the objects of pools with shards lie on them.
+    pub layouts: BTreeMap<PoolId, Layouts>,
     /// Remembered placements; the default is none.
     pub placements: Placements,
 }
@@ -214,6 +217,25 @@ impl OsdMap {
     pub fn pool_by_name(&self, name: &str) -> Option<(PoolId, &Pool)> {
         let (id, _) = self.pool_name.iter().find(|(_, n)| *n == name)?;
         Some((*id, self.pools.get(id)?))
+    }
+
+    /// Returns how new objects of a pool lie on its shards; nothing of pools without shards, and of those that another
+    /// program made.
+    pub fn layout(&self, id: PoolId) -> Option<&Layout> {
+        self.layouts.get(&id)?.current()
+    }
+
+    /// Returns how many bytes of disks `den` bytes of data take in a pool, as (bytes, `den`): its copies and 1, or k + m
+    /// and k.
+    pub fn raw_factor(&self, id: PoolId) -> (u64, u64) {
+        let size = self.pools.get(&id).map_or(1, |pool| u64::from(pool.size.max(1)));
+        (size, self.layout(id).map_or(1, |layout| u64::from(layout.data)))
+    }
+
+    /// The same as one number: 3.0 for three copies, 1.5 for four data shards and two parities.
+    pub fn raw_rate(&self, id: PoolId) -> f64 {
+        let (size, data) = self.raw_factor(id);
+        size as f64 / data as f64
     }
 
     /// The group of object `name`; `None` if the pool does not exist.
@@ -357,22 +379,6 @@ fn memory_order(addr: &EntityAddr) -> Vec<u8> {
     bytes
 }
 
-/// Writes a level behind all that Ceph's layout has. Ceph's clients leave unread what the envelope has behind what they
-/// know.
-pub(crate) fn encode_level(level: Level, out: &mut Vec<u8>) {
-    denc::envelope(out, 1, 1, |out| level.0.encode(out));
-}
-
-/// Reads a level, if there is one behind an OSD part of that version. What newer ones of Ceph have there is another
-/// thing.
-pub(crate) fn decode_level(version: u8, b: &mut Reader<'_>) -> Result<Option<Level>> {
-    if b.remaining() == 0 || version > 11 {
-        return Ok(None);
-    }
-    let level = Level(b.envelope("level of the cluster", 1)?.body.get()?);
-    if level > Level::FIRST { Ok(Some(level)) } else { Err(DecodeError::Invalid("level of the cluster")) }
-}
-
 /// Appends the CRC-32C of all that was written since `start`.
 pub(crate) fn put_crc(out: &mut Vec<u8>, start: usize) {
     crc32c(SEED, &out[start..]).encode(out);
@@ -435,9 +441,7 @@ impl OsdMap {
         if self.osd_part_version() >= 11 {
             encode_blocklist(&self.range_blocklist, out);
         }
-        if self.level > Level::FIRST {
-            encode_level(self.level, out);
-        }
+        encode_own(Some(self.level).filter(|level| *level > Level::FIRST), &self.layouts, out);
     }
 
     /// Returns the oldest version that has a place for all that is set: version 9 knows neither stretch mode nor ranges
@@ -502,7 +506,9 @@ impl OsdMap {
         if version >= 11 {
             self.range_blocklist = b.get()?;
         }
-        self.level = decode_level(version, b)?.unwrap_or_default();
+        let own = decode_own(version, b)?;
+        self.level = own.level.unwrap_or_default();
+        self.layouts = own.layouts;
         Ok(())
     }
 

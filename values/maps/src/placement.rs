@@ -5,7 +5,7 @@ use crate::{NO_OSD, OsdMap, Placements, Pool, UpActing};
 use crush::{NONE, ONE, hash::hash2};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use types::{OsdId, PgId, PoolId};
+use types::{OsdId, PgId, PoolId, ShardId, is_osd};
 
 impl OsdMap {
     /// Drops remembered placements. To be called after editing fields of a map that was asked for placements.
@@ -34,6 +34,17 @@ impl OsdMap {
             (Some(own), Some(others)) => Arc::ptr_eq(own, others),
             _ => false,
         }
+    }
+
+    /// Returns which shard of a group its primary holds, which is its position: clients name it with the group. None in pools
+    /// of copies, and of groups that nobody leads. Of a primary with two positions it is the first.
+    pub fn leading_shard(&self, pg: PgId) -> ShardId {
+        if self.pools.get(&pg.pool).is_none_or(|pool| !pool.is_erasure()) {
+            return ShardId::NONE;
+        }
+        let placed = self.placed(pg);
+        let led = |osd: &OsdId| is_osd(*osd) && *osd == placed.acting_primary;
+        placed.acting.iter().position(led).map_or(ShardId::NONE, |at| ShardId(0).at(at))
     }
 
     /// As [`OsdMap::placed`], as a value of its own.

@@ -8,9 +8,12 @@
 #[path = "../../crush/tests/common/mod.rs"]
 mod dice;
 
+mod common;
+
+use common::placed_line as parse;
 use denc::{Decode, Encode};
 use dice::{Dice, random_map, random_reweights};
-use maps::{OsdMap, Pool, UpActing, pool_flags, pool_type, state};
+use maps::{OsdMap, Pool, pool_flags, pool_type, state};
 use std::process::Command;
 use std::sync::Arc;
 use types::{EntityAddr, EntityAddrVec, Fsid, PgId};
@@ -142,22 +145,4 @@ fn compare_one_map(seed: u64) -> u64 {
     }
     assert_eq!(compared, map.pools.values().map(|p| u64::from(p.pg_num)).sum::<u64>(), "seed {seed}");
     compared
-}
-
-/// `1.0 raw ([0,1], p0) up ([0,1], p0) acting ([0,1], p0)`.
-fn parse(line: &str) -> (PgId, (Vec<i32>, UpActing)) {
-    let (pg, rest) = line.split_once(" raw ").expect("a raw set");
-    let mut sets = rest.split("([").skip(1).map(|s| {
-        let (list, primary) = s.split_once("], p").expect("a set");
-        let list = list.split(',').filter(|s| !s.is_empty()).map(osd).collect::<Vec<_>>();
-        let (primary, _) = primary.split_once(')').expect("a primary");
-        (list, osd(primary))
-    });
-    let mut next = || sets.next().expect("three sets");
-    let ((raw, _), (up, up_primary), (acting, acting_primary)) = (next(), next(), next());
-    (pg.parse().expect("a group"), (raw, UpActing { up, up_primary, acting, acting_primary }))
-}
-
-fn osd(s: &str) -> i32 {
-    if s == "NONE" { crush::NONE } else { s.parse().expect("an OSD") }
 }

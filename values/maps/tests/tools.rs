@@ -87,6 +87,31 @@ fn osdmaptool_reads_our_maps() {
     assert!(text.contains("osd.3 up   in  weight 1"), "{text}");
 }
 
+/// What is ours alone stands where Ceph's programs do not look.
+#[test]
+fn osdmaptool_reads_maps_with_layouts() {
+    let mut map = small_osd_map();
+    let crush_rule = 1;
+    let pool = Pool {
+        type_: pool_type::ERASURE,
+        size: 3,
+        min_size: 2,
+        crush_rule,
+        pg_num: 8,
+        pgp_num: 8,
+        stripe_width: 8192,
+        ..Pool::default()
+    };
+    map.pools.insert(9, Pool { erasure_code_profile: "p".into(), ..pool });
+    map.pool_name.insert(9, "shards".into());
+    map.pool_max = 9;
+    map.level = types::level::Level(5);
+    let profile = [("k".to_owned(), "2".to_owned())].into();
+    map.layouts.insert(9, maps::Layouts::one(maps::Layout { data: 2, most_chunk: 65536, profile }));
+    let Some(text) = ask("osdmaptool", &map.to_bytes(), &["--print"], &[]) else { return };
+    assert!(text.contains("pool 9 'shards' erasure profile p size 3 min_size 2") && text.contains("stripe_width 8192"), "{text}");
+}
+
 #[test]
 fn a_wrong_checksum_is_noticed_by_both() {
     let mut bytes = small_osd_map().to_vec();

@@ -53,6 +53,10 @@ pub enum Feature {
     SignedTickets,
     /// A copy that is being filled is told what is unfound, and lacks that: backfill passes it.
     UnfoundPassed,
+    /// Pools of shards: what they are made by stands in the OSD map, behind the level.
+    Erasure,
+    /// Groups whose copies have shards (letters 34 and 35, records of objects that say how these lie on shards).
+    Shards,
 }
 
 impl Feature {
@@ -76,6 +80,8 @@ impl Feature {
         Self::LongLetters,
         Self::SignedTickets,
         Self::UnfoundPassed,
+        Self::Erasure,
+        Self::Shards,
     ];
 
     /// The level that it comes with.
@@ -87,6 +93,7 @@ impl Feature {
             Self::LargeOmaps => Level(4),
             Self::Revocations | Self::RecordedSizes | Self::StoreMarks | Self::AnswersByAge => Level(5),
             Self::LeaderOrders | Self::LongLetters | Self::SignedTickets | Self::UnfoundPassed => Level(5),
+            Self::Erasure | Self::Shards => Level(5),
         }
     }
 }

@@ -23,7 +23,7 @@ pub struct Room {
 }
 
 /// Returns the room of a pool. None if no OSD of its rule has told how large it is.
-pub fn room(state: &State, soft: &Soft, pool: &Pool) -> Option<Room> {
+pub fn room(state: &State, soft: &Soft, id: PoolId, pool: &Pool) -> Option<Room> {
     let map = &state.osdmap;
     let weights = map.crush.rule_weights(u32::from(pool.crush_rule));
     let usable: Vec<(OsdId, f64)> = weights
@@ -33,7 +33,7 @@ pub fn room(state: &State, soft: &Soft, pool: &Pool) -> Option<Room> {
         .collect();
     let all: f64 = usable.iter().map(|(_, weight)| weight).sum();
     let full = f64::from(map.full_ratio);
-    let copies = f64::from(pool.size.max(1));
+    let copies = map.raw_rate(id);
     let (mut least, mut free, mut osds): (Option<(f64, OsdId, f64)>, f64, u64) = (None, 0.0, 0);
     for (osd, weight) in usable.into_iter().filter(|(_, weight)| *weight > 0.0) {
         let space = soft.space(osd);
@@ -58,12 +58,13 @@ pub(super) fn of_pool(s: &Scene<'_>, id: PoolId) -> Answer {
     let Some(pool) = s.state.osdmap.pool(id) else { return a };
     let name = s.state.pool_name(id);
     let sum = s.soft.pool_sum(id);
-    match room(s.state, s.soft, pool) {
+    match room(s.state, s.soft, id, pool) {
         None => a.say(format!("No OSD of pool {name} has told how much room it has.")),
         Some(room) => {
             let full = percent(f64::from(s.state.osdmap.full_ratio));
             a.say(format!("Clients can write {} more to pool {name}.", bytes(room.bytes)));
-            a.because(format!("each byte is stored {} times", pool.size), format!("ceph osd pool get {name} size"));
+            let times = grammar::units::number(s.state.osdmap.raw_rate(id));
+            a.because(format!("each byte is stored {times} times"), format!("ceph osd pool get {name} size"));
             let used = s.fullness(room.first).map_or(String::new(), |used| format!(", is {} full", percent(used)));
             let text = format!(
                 "the OSD of its rule that is full first counts: {}{used}, gets {} of what is written, and takes no writes from {full} on",
@@ -163,7 +164,7 @@ pub(super) fn answer(s: &Scene<'_>) -> Answer {
     pools.sort_by_key(|(n, id)| (std::cmp::Reverse(*n), *id));
     for (stored, id) in pools.iter().take(SHOWN) {
         let name = s.state.pool_name(*id);
-        let room = map.pool(*id).and_then(|pool| room(s.state, s.soft, pool)).map_or(0, |room| room.bytes);
+        let room = map.pool(*id).and_then(|pool| room(s.state, s.soft, *id, pool)).map_or(0, |room| room.bytes);
         let stored = bytes((*stored).max(0).cast_unsigned());
         a.because(
             format!("pool {name} has {stored} of data, copies counted once, and can take {}", bytes(room)),

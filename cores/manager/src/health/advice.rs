@@ -41,6 +41,9 @@ pub fn advice(code: &str) -> Option<(&'static str, &'static str)> {
             ("Let its number of groups follow its data.", "ceph osd pool set POOL pg_autoscale_mode on")
         }
         "POOL_NO_REDUNDANCY" => ("If a disk is lost, so is what is on it. Ask for more copies.", "ceph osd pool set POOL size 3"),
+        "POOL_MIN_SIZE_NO_REDUNDANCY" => {
+            ("Let groups wait for one shard more than data needs.", "ceph osd pool set POOL min_size K+1")
+        }
         "LARGE_OMAP_OBJECTS" => ("The cluster log names the objects.", "ceph log last 1000 warn cluster"),
         "MON_DOWN" => ("Start the monitor's host or process. The others go on while they are a majority.", "ceph quorum_status"),
         "MON_STORE_SET_BACK" => ("Remove the store of this monitor on its host, and start it again.", "ceph health detail"),

@@ -41,6 +41,7 @@ pub const CODES: &[(&str, Severity)] = &[
     ("POOL_TOO_FEW_PGS", Warning),
     ("POOL_TOO_MANY_PGS", Warning),
     ("POOL_HAS_TARGET_SIZE_BYTES_AND_RATIO", Warning),
+    ("POOL_MIN_SIZE_NO_REDUNDANCY", Warning),
     ("POOL_NO_REDUNDANCY", Warning),
     ("POOL_PG_NUM_NOT_POWER_OF_TWO", Warning),
     ("POOL_SCRUB_FLAGS", Notice),

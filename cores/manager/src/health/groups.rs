@@ -165,8 +165,10 @@ pub(crate) fn too_few_places(state: &State, pg: PgId) -> Option<String> {
         return None;
     }
     let (name, rule) = (state.pool_name(pg.pool), rule_name(state, pool));
+    // The number of shards is for ever.
+    let or = if pool.is_erasure() { "put what is in it into a pool of fewer shards than" } else { "lower size of" };
     Some(format!(
-        "rule '{rule}' finds {places} of {} places: add OSDs or hosts that it can use, take OSDs in, or lower size of pool '{name}'",
+        "rule '{rule}' finds {places} of {} places: add OSDs or hosts that it can use, take OSDs in, or {or} pool '{name}'",
         pool.size
     ))
 }

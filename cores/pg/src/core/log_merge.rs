@@ -57,7 +57,7 @@ struct Effects {
 }
 
 /// `known`: what is missing already.
-fn effects(scheme: Scheme, divergent: &[LogEntry], entries: &[LogEntry], known: &Missing) -> Effects {
+fn effects(scheme: &Scheme, divergent: &[LogEntry], entries: &[LogEntry], known: &Missing) -> Effects {
     let mut found = Effects::default();
     // The oldest entry that does not count says what was before it, so the newest goes first.
     for entry in divergent.iter().rev() {
@@ -148,7 +148,7 @@ impl Core {
     fn take_up(&mut self, ctx: &mut Ctx<'_>, merge: &Merge) -> Result<(), Refused> {
         let LogPart { common, anew, entries, dups, .. } = &*merge.part;
         let mut missing = if *anew { Missing::new() } else { self.missing.clone() };
-        let found = effects(self.scheme, &merge.divergent, entries, &missing);
+        let found = effects(&self.scheme, &merge.divergent, entries, &missing);
         let mut meta: Vec<MetaChange> = Vec::new();
         if *anew {
             for prefix in [meta::LOG, meta::DUPS, meta::MISSING] {
@@ -249,7 +249,7 @@ mod tests {
         ];
         let entries =
             [entry(Kind::Modify, &b, 5, (3, 11)), entry(Kind::Modify, &d, 7, (3, 12)), entry(Kind::Delete, &d, 12, (3, 13))];
-        let found = effects(Scheme::default(), &divergent, &entries, &Missing::new());
+        let found = effects(&Scheme::default(), &divergent, &entries, &Missing::new());
         assert_eq!(found.removed, [a.clone(), clone, d].into());
         assert_eq!(found.missing, [(b, Lack::whole(EVersion::new(3, 11))), (c.clone(), Lack::whole(EVersion::new(1, 6)))].into());
         assert!(found.index.contains(&IndexChange::NoSnap(4, c)) && found.index.contains(&IndexChange::Unwatched(a)));
@@ -273,7 +273,7 @@ mod tests {
         // One entry of b does not count; all of c is missing already.
         let divergent = [write(&b, 6, (2, 10), 0)];
         let known = Missing::from([(c.clone(), Lack::whole(EVersion::new(1, 7)))]);
-        let found = effects(Scheme::default(), &divergent, &entries, &known);
+        let found = effects(&Scheme::default(), &divergent, &entries, &known);
         let based: Vec<&HObject> =
             found.missing.iter().filter(|(_, lack)| lack.base.is_some()).map(|(object, _)| object).collect();
         assert_eq!((based, found.missing.len()), (vec![&a], 4));

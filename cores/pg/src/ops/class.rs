@@ -3,6 +3,7 @@
 use crate::ops::run::{Exec, Run, Stop};
 use bytes::Bytes;
 use classes::{Change, Fail, Lookup, Origin, Stat, View};
+use messages::osd::code;
 use objectstore::{Page, Read, Unread};
 use types::{Errno, Rope};
 
@@ -16,7 +17,7 @@ struct Look<'r, 'a>(&'r Run<'a>);
 fn unread<T>(read: Exec<T>) -> Read<T> {
     read.map_err(|stop| match stop {
         Stop::Unread(unread) => unread,
-        Stop::Result(_) | Stop::Copy(_) => unreachable!("plain reads only miss"),
+        Stop::Result(_) | Stop::Copy(_) | Stop::Shards(..) => unreachable!("plain reads only miss"),
     })
 }
 
@@ -121,11 +122,44 @@ impl Run<'_> {
             // A class that changes what it did not announce could have slipped past the capabilities.
             return Err(Errno::EIO.into());
         }
+        self.must_admit(&changes)?;
         for change in changes {
             self.class_change(change)?;
         }
         self.output(index, output);
         Ok(result)
+    }
+
+    /// EOPNOTSUPP if the pool does not take one of these changes: then it gets none of them.
+    fn must_admit(&self, changes: &[Change]) -> Exec {
+        if self.env.scheme.is_whole() {
+            return Ok(());
+        }
+        let mut size = self.after.live().then_some(self.after.size);
+        for change in changes {
+            let (op, offset) = match change {
+                Change::Create { .. } => (code::CREATE, 0),
+                Change::Write(offset, _) => (code::WRITE, *offset),
+                Change::WriteFull(_) => (code::WRITEFULL, 0),
+                Change::Zero(..) => (code::ZERO, 0),
+                Change::Truncate(_) => (code::TRUNCATE, 0),
+                Change::Remove => (code::DELETE, 0),
+                Change::SetXattr(..) | Change::RemoveXattr(_) => (code::SETXATTR, 0),
+                Change::OmapSet(_) => (code::OMAPSETVALS, 0),
+                Change::OmapRemove(_) => (code::OMAPRMKEYS, 0),
+                Change::OmapRemoveRange(..) => (code::OMAPRMKEYRANGE, 0),
+                Change::OmapHeader(_) => (code::OMAPSETHEADER, 0),
+                Change::OmapClear => (code::OMAPCLEAR, 0),
+            };
+            self.env.scheme.admits(self.env.pool, op, offset, size)?;
+            size = match change {
+                Change::Write(offset, data) => Some(size.unwrap_or(0).max(offset + data.len() as u64)),
+                Change::WriteFull(data) => Some(data.len() as u64),
+                Change::Remove => None,
+                _ => size,
+            };
+        }
+        Ok(())
     }
 
     fn class_change(&mut self, change: Change) -> Exec {

@@ -65,6 +65,15 @@ impl Run<'_> {
         self.delta.rd_kb += crate::stats::kb(bytes);
     }
 
+    /// EOPNOTSUPP if the pool does not take the operation.
+    fn must_be_admitted(&self, index: usize) -> Exec {
+        let (offset, size) = match self.at(index).args {
+            OpArgs::Extent { offset, .. } | OpArgs::WriteSame { offset, .. } => (offset, self.after.size),
+            _ => (0, self.after.size),
+        };
+        Ok(self.env.scheme.admits(self.env.pool, self.at(index).code, offset, self.after.live().then_some(size))?)
+    }
+
     pub(crate) fn input(&self, index: usize) -> Bytes {
         self.at(index).input.clone()
     }
@@ -79,6 +88,7 @@ pub(crate) fn keeps_result(op: u16) -> bool {
 /// Runs the operation at `index` of the vector.
 pub(crate) fn apply(run: &mut Run<'_>, index: usize) -> Exec<i32> {
     let op = run.at(index).code;
+    run.must_be_admitted(index)?;
     // Everything that changes the object in a user's eyes moves its user version; watches do not, copies bring their own.
     if code::writes(op) && !matches!(op, code::WATCH | code::COPY_FROM | code::COPY_FROM2 | code::UNDIRTY) {
         run.user_modify = true;

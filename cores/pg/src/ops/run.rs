@@ -10,6 +10,8 @@ use crate::meta::Info;
 use crate::missing::Missing;
 use crate::ops;
 use crate::ops::cost::Made;
+use crate::pieces::Want;
+use crate::scheme::{Scheme, Shares};
 use crate::scrub::findings::Findings;
 use crate::stats::Stats;
 use crate::watch::Watches;
@@ -17,7 +19,7 @@ use bytes::Bytes;
 use maps::{OsdMap, Pool, pool_flags};
 use messages::osd::{OpResult, flags, op_flags};
 use node::Now;
-use objectstore::{Damage, Hold, ObjectChange, ObjectChanges, Unread, View};
+use objectstore::{Damage, Hold, ObjectChange, ObjectChanges, Unread, View, Wish};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use types::{EVersion, Epoch, Errno, Feature, HObject, Intervals, Locator, ObjectId, ReqId, SnapId, SpgId};
@@ -25,6 +27,8 @@ use types::{EVersion, Epoch, Errno, Feature, HObject, Intervals, Locator, Object
 /// What an execution looks at besides its operation.
 pub(crate) struct Env<'a> {
     pub(crate) store: &'a dyn View,
+    /// How the pool keeps objects.
+    pub(crate) scheme: &'a Scheme,
     pub(crate) hold: Hold,
     pub(crate) config: &'a Config,
     pub(crate) map: &'a OsdMap,
@@ -95,6 +99,8 @@ pub(crate) enum Stop {
     Result(i32),
     /// Another object must be read first.
     Copy(Box<CopyWish>),
+    /// Parts of other shards must come, and what the own store misses.
+    Shards(Wish, Vec<Want>),
 }
 
 impl From<Unread> for Stop {
@@ -170,15 +176,19 @@ pub(crate) enum Side {
 /// A logged change, ready for submission.
 #[derive(Default)]
 pub(crate) struct Change {
-    /// What happens, for all copies.
+    /// What happens, for all copies; where these have shards, in offsets of the object first, then on the own shard.
     pub(crate) body: Body,
+    /// What happens on each shard, where copies have shards.
+    pub(crate) shares: Option<Shares>,
+    /// The object's data are replaced by all that it is to have.
+    pub(crate) whole: bool,
     /// The object was there before: what is written beside what it held must be whole.
     pub(crate) rehearse: bool,
 }
 
 impl From<Body> for Box<Change> {
     fn from(body: Body) -> Self {
-        Box::new(Change { body, rehearse: false })
+        Box::new(Change { body, ..Change::default() })
     }
 }
 
@@ -211,6 +221,8 @@ pub(crate) struct Run<'a> {
     pub(crate) changes: Vec<ObjectChange>,
     /// Bytes that those bring.
     pub(crate) made: Made,
+    /// The data are replaced by all that the object is to have.
+    pub(crate) whole: bool,
     /// What happens to other objects before that and after it.
     pub(crate) ahead: Vec<ObjectChanges>,
     pub(crate) behind: Vec<ObjectChanges>,
@@ -307,6 +319,7 @@ impl<'a> Run<'a> {
             snaps: Vec::new(),
             changes: Vec::new(),
             made: Made::default(),
+            whole: false,
             ahead: Vec::new(),
             behind: Vec::new(),
             index: Vec::new(),
@@ -478,7 +491,7 @@ impl<'a> Run<'a> {
         objects.push(ObjectChanges { object: self.after.at, changes: self.changes });
         objects.extend(self.behind);
         let body = Body { objects, index: self.index, entries, delta: self.delta, ..Body::default() };
-        let change = Box::new(Change { body, rehearse: self.before.exists });
+        let change = Box::new(Change { body, shares: None, whole: self.whole, rehearse: self.before.exists });
         Outcome::Write { result, results, user_version, sides: self.sides, change }
     }
 

@@ -102,6 +102,7 @@ impl Run<'_> {
         let length = data.len() as u64;
         self.check_range(0, length)?;
         self.create();
+        self.whole = true;
         self.modified.insert(0, self.after.size.max(length));
         if length < self.after.size {
             // Not to `length`: of the block that holds the new end nothing is kept, so it need not be read.

@@ -348,7 +348,7 @@ impl Peering {
         let Some(chosen) = core.scheme.plan(&infos, &interval, me) else {
             if !self.incomplete {
                 self.incomplete = true;
-                core.log_line(ctx, Level::Warn, "no copy of the group is complete".into());
+                core.log_line(ctx, Level::Warn, format!("does not serve: {}", core.scheme.why_no_plan()));
             }
             return false;
         };
@@ -485,7 +485,7 @@ impl Peering {
             let (info, history, missing) = (core.info.clone(), core.history.clone(), Vec::new());
             let part = LogPart { info, history, common, anew: begin.is_none(), entries, dups, missing };
             let part = Box::new(part);
-            let letter = Letter::Activate(part.clone()).seal(&core.envelope());
+            let letter = Letter::Activate(part.clone()).seal(&core.envelope().to(copy));
             let cursor = match begin {
                 None => Some(HObject::min()),
                 Some(_) => infos.get(&copy).and_then(|peer| peer.history.backfill.clone()),
@@ -656,7 +656,7 @@ impl Peering {
                 let needed: Vec<CopyId> = self.needed.iter().copied().collect();
                 format!("{} may have the newest writes: start it, or give it up with 'ceph osd lost'", named(&needed))
             }
-            () if self.incomplete => "no copy that can be reached is complete: an OSD that has one must come back".into(),
+            () if self.incomplete => core.scheme.why_no_plan().into(),
             () if core.history.needs_up_thru() => "the monitors have not confirmed that this OSD is up".into(),
             () if !blocked.is_empty() => format!("it waits for {}", named(&blocked)),
             () => String::new(),

@@ -9,6 +9,7 @@ use crate::meta::{self, Info};
 use crate::missing::Lack;
 use crate::object::bounds;
 use crate::object::staging_pool;
+use crate::scheme::Scheme;
 use bytes::Bytes;
 use maps::OsdMap;
 use node::Level;
@@ -29,6 +30,14 @@ enum Stage {
     Collected,
 }
 
+/// A group that this program cannot serve.
+pub(crate) struct Unserved {
+    /// Why, in a sentence.
+    pub(crate) why: String,
+    /// The store has something of it.
+    stored: bool,
+}
+
 /// A group that is being read.
 pub(crate) struct Loading {
     pub(crate) hold: Hold,
@@ -43,6 +52,9 @@ impl Pg {
     /// Makes a new group, of which this is the first copy, and writes its first meta keys.
     pub fn create(id: SpgId, ctx: &mut Ctx<'_>) -> Self {
         let mut pg = Self::found(id, ctx);
+        if !pg.learn_scheme(ctx, false) {
+            return pg;
+        }
         pg.core.be_born(ctx);
         pg.take_role(ctx);
         pg
@@ -51,14 +63,18 @@ impl Pg {
     /// Begins to lead a group of which nothing is here: other copies know whether there is one.
     pub fn seek(id: SpgId, ctx: &mut Ctx<'_>) -> Self {
         let mut pg = Self::found(id, ctx);
-        pg.take_role(ctx);
+        if pg.learn_scheme(ctx, false) {
+            pg.take_role(ctx);
+        }
         pg
     }
 
     /// A copy that holds nothing, and is about to be told what it shall hold.
     pub fn join(id: SpgId, ctx: &mut Ctx<'_>) -> Self {
         let mut pg = Self::found(id, ctx);
-        pg.role = Role::Replica(Box::default());
+        if pg.learn_scheme(ctx, false) {
+            pg.role = Role::Replica(Box::default());
+        }
         pg
     }
 
@@ -89,7 +105,57 @@ impl Pg {
         self.begin_load(ctx);
     }
 
+    /// Learns from the map how the pool keeps objects. Returns false if this program cannot serve that: the group is broken
+    /// then, and says why. Nothing of it is read or changed until a map says something else ([`Pg::try_scheme`]).
+    /// `stored`: the store has something of it.
+    fn learn_scheme(&mut self, ctx: &mut Ctx<'_>, stored: bool) -> bool {
+        // Of a pool that is gone nothing is served.
+        let Some(pool) = ctx.map.pools.get(&self.core.id.pg.pool) else { return true };
+        let why = match Scheme::of(self.core.id, pool, ctx.map) {
+            Ok(scheme) => {
+                (self.core.scheme, self.unserved) = (scheme, None);
+                return true;
+            }
+            Err(why) => why,
+        };
+        let text = format!("pg {} is not served by osd.{}: {why}", self.core.id, ctx.whoami);
+        if self.unserved.as_ref().is_none_or(|unserved| unserved.why != why) {
+            self.core.log_line(ctx, Level::Error, text.clone());
+            ctx.out.push(Effect::ClusterLog { level: crate::api::ClusterLevel::Error, text });
+        }
+        self.role = Role::Broken;
+        self.unserved = Some(Unserved { why, stored });
+        // Who leads it hears that this copy is unable, so it must be known who does.
+        self.core.history = History::begin(ctx.map, self.core.id.pg);
+        self.end_waiting(ctx);
+        false
+    }
+
+    /// Looks whether another map lets this program serve a group that it could not serve, and begins if so.
+    pub(crate) fn try_scheme(&mut self, ctx: &mut Ctx<'_>) {
+        let Some(stored) = self.unserved.as_ref().map(|unserved| unserved.stored) else { return };
+        if !self.learn_scheme(ctx, stored) {
+            return;
+        }
+        if stored {
+            self.begin_load(ctx);
+        } else {
+            self.core.history = History::begin(ctx.map, self.core.id.pg);
+            self.take_role(ctx);
+        }
+    }
+
+    /// Learns the scheme of a group that was loaded before its pool was in the map. False: it cannot be served.
+    pub(crate) fn learn_late(&mut self, ctx: &mut Ctx<'_>) -> bool {
+        let goes = matches!(self.role, Role::Removing(_) | Role::Removed);
+        let lacks = !goes && !self.core.id.shard.is_none() && self.core.scheme.is_whole() && self.unserved.is_none();
+        !lacks || self.learn_scheme(ctx, true)
+    }
+
     fn begin_load(&mut self, ctx: &mut Ctx<'_>) {
+        if !self.learn_scheme(ctx, true) {
+            return;
+        }
         let hold = self.core.next_hold(ctx);
         let maps = vec![ctx.map.clone()];
         self.role = Role::Loading(Box::new(Loading { hold, stage: Stage::Info, after: Bytes::new(), maps }));

@@ -193,6 +193,9 @@ impl Pg {
     /// Returns why the group does not go on, and what helps.
     pub(crate) fn because(&self) -> String {
         match &self.role {
+            Role::Broken if self.unserved.is_some() => {
+                self.unserved.as_ref().map_or_else(String::new, |unserved| unserved.why.clone())
+            }
             Role::Broken => "its own records cannot be read or written on this OSD".into(),
             Role::Peering(peering) => peering.because(&self.core),
             Role::Uniting(_) if self.waits_for_sources() => "it waits for the group that it takes in".into(),

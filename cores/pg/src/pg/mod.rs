@@ -35,10 +35,10 @@ use crate::primary::unfound::Mercy;
 use crate::recorder::{OpKey, Step};
 use crate::replica::Replica;
 use crate::replica::aside::{is_aside, send_back};
-use load::Loading;
+use load::{Loading, Unserved};
 use messages::osd::OsdOpReply;
 use messages::osd::code::backoff_op;
-use node::Mono;
+use node::{Level, Mono};
 use objectstore::{Event, Hold, Ticket};
 use removal::Removal;
 use split::Splitting;
@@ -86,6 +86,8 @@ pub struct Pg {
     deferred: Vec<(CopyId, Envelope, Letter)>,
     /// Its keys could not be read.
     load_failed: bool,
+    /// Why this program cannot serve a group of such a pool, if it cannot.
+    unserved: Option<Unserved>,
     /// A scrub that shall begin, while this copy does not lead.
     ordered: Option<Order>,
     /// Counts reports, so that the newest is known.
@@ -101,6 +103,7 @@ impl Pg {
             backoffs: BTreeMap::new(),
             deferred: Vec::new(),
             load_failed: false,
+            unserved: None,
             ordered: None,
             reports: 0,
         }
@@ -316,7 +319,8 @@ impl Pg {
         }
         self.core.report_rot(ctx, &name);
         match &mut self.role {
-            Role::Replica(replica) => replica.have_mended(&mut self.core, ctx, name),
+            // Nobody makes shards anew yet: who reads it is told.
+            Role::Replica(replica) if self.core.scheme.is_whole() => replica.have_mended(&mut self.core, ctx, name),
             Role::Primary(primary) if primary.is_mendable(&self.core, ctx.now.mono, &name) => {
                 primary.mend(&mut self.core, ctx, name);
             }
@@ -443,6 +447,9 @@ impl Pg {
 
     /// Gives up what is unfound.
     pub fn mark_unfound_lost(&mut self, ctx: &mut Ctx<'_>, mercy: Mercy) -> Gone {
+        if !self.core.scheme.is_whole() {
+            return Gone::NotBuilt;
+        }
         self.lead(ctx, |primary, core, ctx| primary.mark_unfound_lost(core, ctx, mercy)).unwrap_or(Gone::NotActive)
     }
 
@@ -457,7 +464,12 @@ impl Pg {
 
     /// Returns what decides when the group is scrubbed next; `None` unless it is served from here.
     pub fn scrub_state(&self) -> Option<ScrubState> {
-        self.primary()?.scrub_state(&self.core)
+        self.primary().filter(|_| self.core.scheme.is_whole())?.scrub_state(&self.core)
+    }
+
+    /// Returns why the group cannot be scrubbed, if it cannot.
+    pub fn why_no_scrub(&self) -> Option<&'static str> {
+        (!self.core.scheme.is_whole()).then_some("scrubs of erasure-coded pools are not built yet")
     }
 
     /// Orders a scrub; a deep one reads all data. It begins when none is under way and this copy lacks nothing.
@@ -471,6 +483,9 @@ impl Pg {
     }
 
     fn order_scrub(&mut self, ctx: &mut Ctx<'_>, order: Order) {
+        if let Some(why) = self.why_no_scrub() {
+            return self.core.log_line(ctx, Level::Warn, format!("is not scrubbed: {why}"));
+        }
         if self.lead(ctx, |primary, core, ctx| primary.order_scrub(core, ctx, order)).is_none() {
             self.ordered = Some(order.beside(self.ordered));
         }

@@ -26,6 +26,9 @@ impl Pg {
         if !ctx.map.pools.contains_key(&self.core.id.pg.pool) {
             return;
         }
+        if !self.learn_late(ctx) {
+            return;
+        }
         match &mut self.role {
             Role::Removing(_) | Role::Removed => return,
             Role::Loading(loading) => return loading.maps.push(ctx.map.clone()),
@@ -42,7 +45,7 @@ impl Pg {
                 if self.core.history.created > 0 {
                     self.core.note_interval(ctx);
                 }
-                return;
+                return self.try_scheme(ctx);
             }
             Role::Peering(_) | Role::Primary(_) | Role::Replica(_) | Role::Between => {}
         }
@@ -179,6 +182,7 @@ impl Pg {
             | Letter::Reserve(..)
             | Letter::Release(_)
             | Letter::Settled(_)
+            | Letter::ReadShard(_)
             | Letter::Remove => {
                 let primary = self.core.primary();
                 if from == primary && from != self.core.me(ctx) {

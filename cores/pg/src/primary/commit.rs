@@ -261,7 +261,7 @@ impl Primary {
                 executed: ctx.now.mono,
             },
         };
-        match self.submit(core, ctx, change.body, &job) {
+        match self.submit(core, ctx, change.body, change.shares.as_ref(), &job) {
             Ok(()) => {
                 self.record_submission(ctx, release.key);
                 if let Some(pending) = self.pending.back_mut() {

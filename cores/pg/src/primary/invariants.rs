@@ -73,12 +73,17 @@ impl Primary {
 
     /// A job that was begun waits under its own hold, and its object's lane knows that somebody is at work.
     fn check_jobs(&self, core: &Core) -> Result<(), String> {
+        let stray = self.questions.open().find(|hold| !self.jobs.contains_key(hold));
+        holds!(stray.is_none(), "{stray:?} asked other shards, and is no job");
         for (hold, job) in &self.jobs {
             holds!(*hold == job.hold, "job {:?} is filed under {hold:?}", job.hold);
             holds!(number_of(hold.0) <= core.holds, "{hold:?} was never given out");
             let lane = needs_no_lane(&job.work) || self.lanes.get(&job.head).is_some_and(|lane| lane.held.is_some());
             holds!(lane, "{hold:?} works on {}, whose lane is free", job.head);
             holds!(job.fetched || job.waited, "{hold:?} waits for nothing");
+            let asked = self.questions.open().filter(|of| of == hold).count();
+            let open = job.asking.as_ref().map_or(0, |asking| asking.open);
+            holds!(asked == open, "{hold:?} waits for {open} other shards, and {asked} were asked");
         }
         Ok(())
     }

@@ -9,6 +9,7 @@
 
 use super::Primary;
 use super::commit::{Pending, Release, refusal, repeated};
+use super::questions::Asking;
 use super::recovery::Bring;
 use super::scrub::check::Check;
 use super::unfound::Mercy;
@@ -17,16 +18,20 @@ use crate::core::Core;
 use crate::info::ObjectInfo;
 use crate::missing::is_missing;
 use crate::needs::needs;
-use crate::ops::run::{Copies, Env, Exec, Outcome, Stop};
+use crate::ops::run::{Change, Copies, Env, Exec, Outcome, Stop};
 use crate::ops::{self, run};
+use crate::pieces::{Pieces, Question, Want};
 use crate::recorder::{OpKey, Step};
+use crate::scheme::Sight;
 use crate::scrub::findings::Findings;
 use crate::watch::Watches;
+use maps::Pool;
 use messages::osd::{code, flags};
-use objectstore::{Hold, Ticket, Unfit, Unread};
+use node::Level;
+use objectstore::{Hold, Ticket, Unfit, Unread, Wish};
 use std::cell::Cell;
-use std::collections::VecDeque;
-use types::{Errno, HObject, ObjectId, ReqId, SnapId};
+use std::collections::{BTreeMap, VecDeque};
+use types::{CopyId, Errno, HObject, ObjectId, ReqId, Rope, ShardId, SnapId};
 
 /// Something to do with an object.
 pub(crate) enum Work {
@@ -55,6 +60,8 @@ pub(crate) struct Job {
     /// It waited for a copy.
     pub(crate) waited: bool,
     pub(crate) copies: Copies,
+    /// What it asked other shards for.
+    pub(crate) asking: Option<Box<Asking>>,
     /// For clients' operations: identity, and whether it modifies.
     pub(crate) reqid: ReqId,
     pub(crate) modifies: bool,
@@ -78,7 +85,7 @@ impl Job {
             _ => (ReqId::default(), false),
         };
         let hold = core.next_hold(ctx);
-        Self { work, head, hold, fetched: false, waited: false, copies: Copies::new(), reqid, modifies }
+        Self { work, head, hold, fetched: false, waited: false, copies: Copies::new(), asking: None, reqid, modifies }
     }
 
     /// Returns what was collected for it.
@@ -116,8 +123,21 @@ pub(crate) struct Seen<'a> {
 /// Runs a job over the submitted state.
 pub(crate) fn execute(core: &Core, ctx: &Ctx<'_>, job: &Job, seen: &Seen<'_>) -> Exec<Outcome> {
     let Some(pool) = ctx.map.pools.get(&core.id.pg.pool) else { return Ok(Outcome::Drop) };
+    let nothing = Pieces::default();
+    let sight = core.scheme.sight(&*ctx.store, job.asking.as_ref().map_or(&nothing, |asking| &asking.pieces));
+    match execute_over(core, ctx, job, seen, pool, &sight) {
+        Err(Stop::Unread(Unread::Missing(wish))) => match sight.into_wants() {
+            wants if wants.is_empty() => Err(Stop::Unread(Unread::Missing(wish))),
+            wants => Err(Stop::Shards(wish, wants)),
+        },
+        done => done,
+    }
+}
+
+fn execute_over(core: &Core, ctx: &Ctx<'_>, job: &Job, seen: &Seen<'_>, pool: &Pool, sight: &Sight<'_>) -> Exec<Outcome> {
     let env = Env {
-        store: core.scheme.view(&*ctx.store),
+        store: sight.view(),
+        scheme: &core.scheme,
         hold: job.hold,
         config: ctx.config,
         map: ctx.map,
@@ -134,8 +154,8 @@ pub(crate) fn execute(core: &Core, ctx: &Ctx<'_>, job: &Job, seen: &Seen<'_>) ->
         cost: seen.cost,
         notify_id: u64::from(ctx.map.epoch) << 32 | u64::from((ctx.slot << 16).wrapping_add(seen.notifies)),
     };
-    match &job.work {
-        Work::Client(op) => rehearsed(ctx, job, run::execute(&env, &job.head, op, job.reqid, job.modifies, &job.copies)?),
+    let mut outcome = match &job.work {
+        Work::Client(op) => run::execute(&env, &job.head, op, job.reqid, job.modifies, &job.copies),
         Work::Group(op) => {
             let (result, results) = ops::list::execute(&env, &op.op)?;
             let user_version = core.info.user_version;
@@ -144,21 +164,33 @@ pub(crate) fn execute(core: &Core, ctx: &Ctx<'_>, job: &Job, seen: &Seen<'_>) ->
         Work::Expire { cookie, holder } => crate::ops::internal::expire(&env, &job.head, *cookie, *holder),
         Work::Trim { snap } => crate::ops::internal::trim(&env, &job.head, *snap),
         Work::Bring(_) | Work::Check(_) | Work::Lose(_) => Ok(Outcome::Drop),
+    }?;
+    if let Outcome::Write { change, .. } = &mut outcome {
+        share(core, job, sight, change)?;
+        rehearse(ctx, job, change)?;
     }
+    Ok(outcome)
 }
 
-/// An outcome, unless it cannot be carried out: a part of a block cannot be written beside what cannot be read. Better
-/// told now than the rest of it lost.
-fn rehearsed(ctx: &Ctx<'_>, job: &Job, outcome: Outcome) -> Exec<Outcome> {
-    if let Outcome::Write { change, .. } = &outcome
-        && change.rehearse
-    {
+/// Makes of a change what happens on each shard, if the group has shards.
+fn share(core: &Core, job: &Job, sight: &Sight<'_>, change: &mut Change) -> Exec {
+    let Some(mut shares) = core.scheme.share(sight, job.hold, &change.body.objects, change.whole)? else { return Ok(()) };
+    let own = usize::try_from(core.id.shard.0).ok().and_then(|own| shares.get_mut(own));
+    change.body.objects = own.map(std::mem::take).unwrap_or_default();
+    change.shares = Some(shares);
+    Ok(())
+}
+
+/// Stops if a change cannot be carried out: a part of a block cannot be written beside what cannot be read. Better told
+/// now than the rest of it lost.
+fn rehearse(ctx: &Ctx<'_>, job: &Job, change: &Change) -> Exec {
+    if change.rehearse {
         ctx.store.rehearse(job.hold, &change.body.objects).map_err(|unfit| match unfit {
             Unfit::Unread(unread) => Stop::Unread(unread),
             Unfit::TooLarge => Stop::Result(Errno::EFBIG.wire()),
         })?;
     }
-    Ok(outcome)
+    Ok(())
 }
 
 impl Primary {
@@ -179,7 +211,8 @@ impl Primary {
             return drop_op(ctx, &op);
         }
         let skips = op.peer.kind == types::EntityType::Osd && op.op.ops.iter().any(|o| o.code == messages::osd::code::COPY_READ);
-        if skips && !self.must_bring(core, &head, false) {
+        // What lies on several shards is read in the lane: no write may be between them.
+        if skips && core.scheme.is_whole() && !self.must_bring(core, &head, false) {
             // Reads for copies pass a held lane: the holder may be the copy that waits for this read.
             let job = Job::new(core, ctx, Work::Client(Box::new(op)), head);
             return self.attempt(core, ctx, job);
@@ -246,6 +279,10 @@ impl Primary {
         if let Some(waiting) = self.recovery.unfound.get_mut(&*job.head.object) {
             return waiting.push_back(job.work);
         }
+        if !core.scheme.is_whole() {
+            // Nobody makes shards anew yet: it waits as for what nobody has.
+            return self.recovery.unfound.entry(HObject::clone(&job.head.object)).or_default().push_back(job.work);
+        }
         let settles = job.modifies || !matches!(job.work, Work::Client(_));
         self.lanes.entry(job.head.clone()).or_default().queue.push_front(job.work);
         let bring = Job::new(core, ctx, Work::Bring(Box::new(Bring::before(settles))), job.head);
@@ -282,6 +319,12 @@ impl Primary {
             // It was found to be damaged here while the job waited. Nothing happens to what is missing before it is brought.
             return self.bring_before(core, ctx, job);
         }
+        if let Some(copy) = job.asking.as_ref().and_then(|asking| asking.refused) {
+            let text = format!("{}: osd.{copy} cannot give a part of its shard", job.head);
+            core.log_line(ctx, Level::Error, text);
+            self.questions.forget(job.hold);
+            return self.conclude_job(core, ctx, job, Outcome::Refused(Errno::EIO.wire()));
+        }
         #[cfg(feature = "sim")]
         let trusts = core.mistake == Some(crate::selfcheck::Mistake::ReadWithoutLease);
         #[cfg(not(feature = "sim"))]
@@ -295,6 +338,7 @@ impl Primary {
         match result {
             Ok(outcome) => self.conclude_job(core, ctx, job, outcome),
             Err(Stop::Unread(Unread::Missing(wish))) => self.fetch_for(ctx, job, wish),
+            Err(Stop::Shards(wish, wants)) => self.ask_shards(core, ctx, job, wish, wants),
             Err(Stop::Copy(wish)) => {
                 record(ctx, &job.work, Step::WaitsForData);
                 self.begin_copy(core, ctx, job.hold, *wish);
@@ -318,6 +362,54 @@ impl Primary {
         self.hold_lane(&job);
         ctx.store.fetch(job.hold, wish);
         self.jobs.insert(job.hold, job);
+    }
+
+    /// Asks the copies that have them for parts of other shards, and the own store for what that misses, and keeps the job
+    /// until all is there.
+    fn ask_shards(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, mut job: Job, wish: Wish, wants: Vec<Want>) {
+        record(ctx, &job.work, Step::WaitsForData);
+        let mut of_each: BTreeMap<ShardId, Vec<Want>> = BTreeMap::new();
+        for want in wants {
+            of_each.entry(want.shard).or_default().push(want);
+        }
+        let asking = job.asking.get_or_insert_default();
+        for (shard, wants) in of_each {
+            let mut members = self.members.all.iter();
+            let Some((copy, member)) = members.find(|(copy, of)| copy.shard == shard && of.acting && of.activated) else {
+                // No group of shards serves without all of them.
+                asking.refused = Some(CopyId { osd: maps::NO_OSD, shard });
+                break;
+            };
+            let question = Question { number: core.next_hold(ctx).0, after: member.stream.last(), wants };
+            self.questions.ask(core, ctx, job.hold, *copy, question);
+            asking.open += 1;
+        }
+        asking.fetching = !wish.0.is_empty();
+        match (asking.refused.is_some(), asking.fetching) {
+            (true, _) => self.attempt(core, ctx, job),
+            (false, true) => {
+                job.waited = true;
+                self.fetch_for(ctx, job, wish);
+            }
+            (false, false) => self.keep_waiting(job),
+        }
+    }
+
+    /// A copy gives parts of its shard, or cannot.
+    pub(crate) fn hear_shard(
+        &mut self,
+        core: &mut Core,
+        ctx: &mut Ctx<'_>,
+        from: CopyId,
+        question: &Question,
+        parts: Option<Vec<Rope>>,
+    ) {
+        let Some((hold, wants)) = self.questions.answered(from, question) else { return };
+        let Some(asking) = self.jobs.get_mut(&hold).and_then(|job| job.asking.as_mut()) else { return };
+        asking.hear(from, wants, parts);
+        if !asking.waits() {
+            self.resume(core, ctx, hold);
+        }
     }
 
     /// Keeps a job, with its lane, until another OSD has said something.
@@ -376,6 +468,12 @@ impl Primary {
 
     /// Goes on with a job that waits, if there is one under this hold, and with its lane.
     pub(crate) fn resume(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, hold: Hold) -> bool {
+        if let Some(asking) = self.jobs.get_mut(&hold).and_then(|job| job.asking.as_mut()) {
+            asking.fetching = false;
+            if asking.waits() {
+                return true;
+            }
+        }
         let Some(job) = self.jobs.remove(&hold) else { return false };
         let head = job.head.clone();
         self.attempt(core, ctx, job);

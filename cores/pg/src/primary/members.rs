@@ -10,7 +10,7 @@ use crate::missing::{Missing, is_missing};
 use crate::object::is_staged;
 use crate::primary::backfill::Backfill;
 use crate::recorder::OpKey;
-use crate::scheme::Scheme;
+use crate::scheme::{Scheme, Shares};
 use crate::sizes::Sizes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::{CopyId, EVersion, HObject, ObjectId, SnapId};
@@ -193,8 +193,9 @@ impl Members {
 
     /// Encodes a change for each copy. What copies that backfill has not brought so far need not carry out is left out for them. What is
     /// collected goes to all: backfill may have come to the object that is made of it when that happens.
-    pub(crate) fn encode(&mut self, scheme: Scheme, body: &Body) -> Vec<(CopyId, Sealed)> {
-        let mut divided = scheme.divide(body);
+    /// `shares`: what happens on each shard, in a pool of shards.
+    pub(crate) fn encode(&mut self, scheme: &Scheme, body: &Body, shares: Option<&Shares>) -> Vec<(CopyId, Sealed)> {
+        let mut divided = scheme.divide(body, shares);
         let mut encoded = Vec::with_capacity(self.all.len());
         for (copy, member) in &mut self.all {
             let sealed = match &mut member.backfill {

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | lanes and jobs: work on objects | `lanes.rs` |
 //! | changes that are not durable at all members, and what waits for them | `commit.rs`; how they get to the others: `ship.rs` |
+//! | parts of other shards that jobs ask for | `questions.rs` |
 //! | the other copies: what each holds and lacks, its stream | `members.rs` |
 //! | objects that are brought | `recovery.rs`, `parts.rs`, `backfill.rs`; slots for that: `reserve.rs`; what nobody has: `unfound.rs` |
 //! | scrub, trim, copies from other objects, watches | `scrub/`, `trim.rs`, `fetch.rs`, `watches.rs` |
@@ -30,6 +31,7 @@ pub(crate) mod laggy;
 pub(crate) mod lanes;
 pub(crate) mod members;
 pub(crate) mod parts;
+pub(crate) mod questions;
 pub(crate) mod recovery;
 mod report;
 pub(crate) mod reserve;
@@ -54,6 +56,7 @@ use lanes::{Job, Lane, Work};
 use members::Members;
 use node::Mono;
 use objectstore::Hold;
+use questions::Questions;
 use recovery::Recovery;
 use reserve::Reserve;
 use scrub::{Order, Scrub};
@@ -83,6 +86,8 @@ pub(crate) struct Primary {
     pub(crate) jobs: BTreeMap<Hold, Job>,
     /// Changes that are not durable at all members, oldest first.
     pub(crate) pending: VecDeque<Pending>,
+    /// What other shards are asked for.
+    pub(crate) questions: Questions,
     /// The other copies.
     pub(crate) members: Members,
     pub(crate) watches: Watches,
@@ -164,6 +169,7 @@ impl Primary {
             Letter::Surveyed(answer) => self.hear_surveyed(core, ctx, from, *answer),
             Letter::Reserved(number, lends) => self.hear_reserved(core, ctx, from, number, lends),
             Letter::Sought(sought) => self.hear_sought(core, ctx, from, sought),
+            Letter::ShardRead(question, parts) => self.hear_shard(core, ctx, from, &question, parts),
             Letter::Settle => self.tell_what_is_settled(core, ctx, from),
             _ => {}
         }
@@ -172,6 +178,7 @@ impl Primary {
     /// The session to another OSD was broken and stands again, or may be tried again: what is not answered is said
     /// again.
     pub(crate) fn peer_returns(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, copy: CopyId) {
+        self.questions.ask_again(core, ctx, copy);
         self.recovery_resend(core, ctx, copy);
         self.ask_silent(core, ctx, Some(copy));
         self.dismiss_again(core, ctx, copy);

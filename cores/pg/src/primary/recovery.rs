@@ -138,7 +138,9 @@ impl Primary {
         if core.missing.is_empty() && self.members.all.is_empty() {
             return false;
         }
-        is_missing(&core.missing, head) || modifies && (self.members.anybody_lacks(head) || self.is_arriving(head))
+        // To read shards, all of them must be there.
+        let needs_all = modifies || !core.scheme.is_whole();
+        is_missing(&core.missing, head) || needs_all && (self.members.anybody_lacks(head) || self.is_arriving(head))
     }
 
     /// Returns true if this head, or one of its clones, was brought to a copy, or here, and is not durable there.
@@ -197,6 +199,10 @@ impl Primary {
 
     /// Begins to bring an object, before all that waits for it.
     pub(crate) fn bring(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, head: HObject, filled: Option<CopyId>) {
+        if !core.scheme.is_whole() {
+            // Nobody makes shards anew yet.
+            return;
+        }
         let head = core.object(head);
         self.enqueue(core, ctx, head, Work::Bring(Box::new(Bring { filled, ..Bring::default() })));
     }
@@ -241,7 +247,9 @@ impl Primary {
         self.retry_unfound(core, ctx);
         self.look_for_lost(core, ctx);
         self.step_reserve(core, ctx);
-        if ctx.map.flags & flags::NORECOVER == 0 && self.reserve.moves(Move::Recovery) {
+        // Nobody makes shards anew yet.
+        let moves = core.scheme.is_whole() && self.reserve.moves(Move::Recovery);
+        if ctx.map.flags & flags::NORECOVER == 0 && moves {
             self.bring_some(core, ctx);
         }
         self.step_backfills(core, ctx);

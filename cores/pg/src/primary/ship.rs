@@ -9,18 +9,28 @@ use crate::primary::Primary;
 use crate::primary::commit::Pending;
 use crate::primary::lanes::Job;
 use crate::recorder::OpKey;
+use crate::scheme::Shares;
 use crate::stats::Stats;
 use objectstore::{Hold, Refused};
 use types::{CopyId, Feature};
 
 impl Primary {
-    /// Carries out a logged change of the group that this OSD leads: here, and at all other copies.
-    pub(crate) fn submit(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, mut body: Body, job: &Job) -> Result<(), Refused> {
-        if ctx.map.level.has(Feature::Parts) {
+    /// Carries out a logged change of the group that this OSD leads: here, and at all other copies. `shares`: what happens
+    /// on each shard, if the group has shards; the body then has the own one's.
+    pub(crate) fn submit(
+        &mut self,
+        core: &mut Core,
+        ctx: &mut Ctx<'_>,
+        mut body: Body,
+        shares: Option<&Shares>,
+        job: &Job,
+    ) -> Result<(), Refused> {
+        // Offsets of one shard say nothing about others: entries of shards say that all has changed.
+        if shares.is_none() && ctx.map.level.has(Feature::Parts) {
             body.note_parts();
         }
         let delta = body.delta;
-        self.apply_and_ship(core, ctx, body, job.key(), job.fetched.then_some(job.hold))?;
+        self.apply_and_ship(core, ctx, body, shares, (job.key(), job.fetched.then_some(job.hold)))?;
         self.note_submitted(job, &delta);
         Ok(())
     }
@@ -35,7 +45,7 @@ impl Primary {
         job: &Job,
     ) -> Result<(), Refused> {
         let (delta, alone) = (own.delta, self.members.all.is_empty());
-        let encoded = if alone { Vec::new() } else { self.members.encode(core.scheme, theirs) };
+        let encoded = if alone { Vec::new() } else { self.members.encode(&core.scheme, theirs, None) };
         let commit = core.apply(ctx, own, job.fetched.then_some(job.hold))?;
         self.ship(core, ctx, job.key(), commit, encoded);
         self.note_submitted(job, &delta);
@@ -56,7 +66,7 @@ impl Primary {
     /// Carries out a change that is no event of the group's history, here and at all other copies.
     pub(crate) fn change_unlogged(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, body: Body) -> bool {
         debug_assert!(body.entries.is_empty());
-        match self.apply_and_ship(core, ctx, body, OpKey::NONE, None) {
+        match self.apply_and_ship(core, ctx, body, None, (OpKey::NONE, None)) {
             Ok(_) => true,
             Err(Refused::Stopped) => {
                 core.stopped(ctx);
@@ -71,10 +81,10 @@ impl Primary {
         core: &mut Core,
         ctx: &mut Ctx<'_>,
         body: Body,
-        op: OpKey,
-        hold: Option<Hold>,
+        shares: Option<&Shares>,
+        (op, hold): (OpKey, Option<Hold>),
     ) -> Result<(), Refused> {
-        let encoded = if self.members.all.is_empty() { Vec::new() } else { self.members.encode(core.scheme, &body) };
+        let encoded = if self.members.all.is_empty() { Vec::new() } else { self.members.encode(&core.scheme, &body, shares) };
         let commit = core.apply(ctx, body, hold)?;
         self.ship(core, ctx, op, commit, encoded);
         Ok(())

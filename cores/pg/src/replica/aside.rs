@@ -201,7 +201,7 @@ impl Replica {
                 self.end_aside(core, ctx, job, None);
             }
             Err(Stop::Result(result)) => self.end_aside(core, ctx, job, Some(Outcome::Refused(result))),
-            Err(Stop::Copy(_)) => self.end_aside(core, ctx, job, None),
+            Err(Stop::Copy(_) | Stop::Shards(..)) => self.end_aside(core, ctx, job, None),
         }
     }
 
@@ -242,7 +242,7 @@ impl Replica {
     /// Returns whether this copy may say what an object is now.
     fn may_answer_aside(&self, core: &Core, ctx: &Ctx<'_>, head: &ObjectId) -> Result<(), Refusal> {
         let serves = self.activated && core.history.is_complete() && !core.is_held();
-        let knows = ctx.map.level.has(Feature::ReplicaReads);
+        let knows = ctx.map.level.has(Feature::ReplicaReads) && core.scheme.is_whole();
         if !serves || !knows || is_missing(&core.missing, head) || !self.has_lease_aside(core, ctx) {
             return Err(Refusal::Unfit);
         }

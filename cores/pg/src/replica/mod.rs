@@ -14,6 +14,7 @@ use crate::core::log_merge::{Merge, Merged};
 use crate::letter::{Letter, LogPart};
 use crate::missing::Base;
 use crate::object::{PieceAt, read_part, read_piece};
+use crate::pieces::Question;
 use crate::recorder::CopyTime;
 use aside::Aside;
 use inquiry::Inquiry;
@@ -27,6 +28,9 @@ use types::{CopyId, EVersion, Feature, HObject, is_osd};
 /// A store that has no room is asked again after this.
 const ROOM: Duration = Duration::from_millis(100);
 
+/// Questions for parts of the shard here that wait for bodies, at most: a primary has one for each job and copy.
+const EARLY: usize = 4096;
+
 /// Something read for the primary.
 enum Errand {
     Pull(HObject, PieceAt),
@@ -34,6 +38,7 @@ enum Errand {
     Scan(HObject, HObject),
     Log(EVersion),
     Seek(Vec<(HObject, EVersion)>),
+    Shard(Box<Question>),
 }
 
 /// What the primary is told when a transaction is durable.
@@ -99,6 +104,8 @@ pub(crate) struct Replica {
     asked: Vec<Letter>,
     /// What the primary was told may be lost: it is told again when all is durable.
     retells: bool,
+    /// Questions for parts of the shard here, after bodies that have not come.
+    early: Vec<Question>,
     /// What is read for the primary.
     errands: BTreeMap<Hold, Errand>,
     /// The slot for recovery that the primary has here, or wants.
@@ -159,6 +166,7 @@ impl Replica {
             Letter::Seek(wanted) => self.run_errand(core, ctx, Errand::Seek(wanted)),
             Letter::Reserve(number, priority, backfill) => self.lend(core, ctx, from, number, priority, backfill),
             Letter::Release(number) => self.take_back(core, ctx, from, number),
+            Letter::ReadShard(question) => self.read_shard(core, ctx, question),
             Letter::Settled(upto) => self.hear_what_is_settled(core, upto),
             Letter::Survey(ask) => self.be_surveyed(core, ctx, from, *ask),
             Letter::Spoilt(objects) => self.be_spoilt(core, ctx, objects),
@@ -370,6 +378,7 @@ impl Replica {
                 self.aside.note(changes, ctx.config.sizes.listed);
                 self.lacking.retain(|object| !recovered.contains(object));
                 self.step_inquiry(core, ctx);
+                self.read_early(core, ctx);
             }
             Err(Refused::Stopped) => core.stopped(ctx),
             Err(_) => {
@@ -480,6 +489,29 @@ impl Replica {
         }
     }
 
+    /// The primary wants parts of the shard here, as it is after a body. Bodies come before such questions, unless they wait
+    /// for room.
+    fn read_shard(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, question: Box<Question>) {
+        if !self.activated {
+            return;
+        }
+        if question.after <= self.applied {
+            return self.run_errand(core, ctx, Errand::Shard(question));
+        }
+        // What came twice is answered once; one beyond the bound is asked again with the next session.
+        self.early.retain(|early| early.number != question.number);
+        if self.early.len() < EARLY {
+            self.early.push(*question);
+        }
+    }
+
+    /// Answers questions that waited for bodies that have come.
+    fn read_early(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
+        let applied = self.applied;
+        let due: Vec<_> = self.early.extract_if(.., |question| question.after <= applied).collect();
+        due.into_iter().for_each(|question| self.run_errand(core, ctx, Errand::Shard(Box::new(question))));
+    }
+
     fn run_errand(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, errand: Errand) {
         let hold = core.next_hold(ctx);
         self.go_on_errand(core, ctx, hold, errand);
@@ -498,7 +530,10 @@ impl Replica {
             }
             Err(Unread::Damaged(damage)) => {
                 ctx.store.release(hold);
-                if let Errand::Pull(object, _) | Errand::PullPart(object, _) = &errand {
+                if let Errand::Shard(question) = &errand {
+                    core.log_line(ctx, Level::Error, format!("{} is damaged", damage.what));
+                    core.tell(ctx, primary, &Letter::ShardRead(question.clone(), None));
+                } else if let Errand::Pull(object, _) | Errand::PullPart(object, _) = &errand {
                     core.report_damage(ctx, &core.object(object.clone()), &damage);
                     let at = if let Errand::Pull(_, at) = &errand { at.clone() } else { PieceAt::default() };
                     core.tell(ctx, primary, &Letter::Pulled(object.clone(), at, None));
@@ -535,6 +570,19 @@ impl Replica {
                 let sought: Result<Vec<_>, Unread> =
                     wanted.iter().map(|(object, need)| core.look_up(ctx, hold, object, *need)).collect();
                 Ok(Letter::Sought(sought?))
+            }
+            Errand::Shard(question) => {
+                let mut parts = Vec::with_capacity(question.wants.len());
+                for want in &question.wants {
+                    let object = core.object(HObject::clone(&want.object));
+                    let there = core.holds(&object) && !core.missing.contains_key(&*object.object);
+                    let part = if there { core.scheme.piece(&*ctx.store, hold, &object, want)? } else { None };
+                    match part {
+                        Some(part) => parts.push(part),
+                        None => return Ok(Letter::ShardRead(question.clone(), None)),
+                    }
+                }
+                Ok(Letter::ShardRead(question.clone(), Some(parts)))
             }
             Errand::Log(after) => {
                 let entries = core.read_log_behind(ctx, hold, *after)?;

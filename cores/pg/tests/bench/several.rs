@@ -9,7 +9,7 @@ use pg::{OfNone, Pg, SlotSide, SlotWish};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-use types::{PgId, SessionId, SpgId};
+use types::{PgId, SessionId, ShardId, SpgId, is_osd};
 
 /// The one group.
 pub(crate) const GROUP: PgId = PgId { pool: POOL, seed: 0 };
@@ -33,15 +33,12 @@ pub(crate) struct Several {
     /// True if what the first one says to the second is lost just now.
     pub(crate) loses: Option<fn(&Several, i32, i32) -> bool>,
     tid: u64,
-}
-
-fn group() -> SpgId {
-    SpgId::whole(GROUP)
+    /// The OSD at position i has shard i of the group, which has shards.
+    shards: bool,
 }
 
 impl Several {
-    /// All OSDs are up, and the group is on all of them.
-    pub(crate) fn new(n: i32) -> Self {
+    fn without_group(n: i32) -> Self {
         let mut map = map(1);
         map.set_max_osd(n);
         map.osd_state.iter_mut().for_each(|osd| *osd = state::EXISTS | state::UP);
@@ -53,10 +50,44 @@ impl Several {
         let generous = (0..n).collect();
         let (held, kept, trace) = (BTreeSet::new(), VecDeque::new(), Vec::new());
         let hears = BTreeSet::new();
-        let mut several = Self { osds, map, generous, held, kept, maps: None, trace, hears, loses: None, tid: 100 };
-        several.osd(0).begin(group(), Pg::create);
+        Self { osds, map, generous, held, kept, maps: None, trace, hears, loses: None, tid: 100, shards: false }
+    }
+
+    /// The name of the group's copy on an OSD.
+    pub(crate) fn group_at(&self, osd: i32) -> SpgId {
+        let shard = if self.shards { ShardId(i8::try_from(osd).expect("few OSDs")) } else { ShardId::NONE };
+        SpgId { pg: GROUP, shard }
+    }
+
+    /// All OSDs are up, and the group is on all of them.
+    pub(crate) fn new(n: i32) -> Self {
+        let mut several = Self::without_group(n);
+        several.osd(0).begin(SpgId::whole(GROUP), Pg::create);
         several.pass(1);
         assert!(several.leads().is_some_and(|osd| several.pg(osd).is_active()), "the group serves");
+        several
+    }
+
+    /// As many OSDs as a code has shards, and the group, of a pool that takes overwrites, on all of them: OSD i has shard i.
+    pub(crate) fn of_shards(k: u8, m: u8, more: &str) -> Self {
+        let n = i32::from(k + m);
+        let mut several = Self::without_group(n);
+        several.shards = true;
+        let words = format!("plugin=jerasure technique=reed_sol_van k={k} m={m} {more}");
+        let words = words.split_ascii_whitespace().filter_map(|word| word.split_once('='));
+        let profile = words.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let layout = maps::Layout { data: k, most_chunk: 64 << 10, profile };
+        several.map.layouts.insert(POOL, maps::Layouts::one(layout));
+        let pool = several.map.pools.get_mut(&POOL).expect("the pool");
+        (pool.type_, pool.size, pool.min_size) = (maps::pool_type::ERASURE, k + m, k);
+        pool.flags |= maps::pool_flags::EC_OVERWRITES;
+        pool.stripe_width = u32::from(k) * 4096;
+        several.map.forget_placements();
+        let map = Arc::new(several.map.clone());
+        several.osds.values_mut().for_each(|bench| bench.map = map.clone());
+        let id = several.group_at(0);
+        several.osd(0).begin(id, Pg::create);
+        several.pass(1);
         several
     }
 
@@ -65,12 +96,13 @@ impl Several {
     }
 
     pub(crate) fn pg(&mut self, osd: i32) -> &mut Pg {
-        self.osd(osd).pgs.get_mut(&group()).expect("a copy")
+        let id = self.group_at(osd);
+        self.osd(osd).pgs.get_mut(&id).expect("a copy")
     }
 
     /// Returns who leads the group by the map.
     pub(crate) fn leads(&self) -> Option<i32> {
-        Some(self.map.compute_up_acting(GROUP).acting_primary).filter(|osd| *osd >= 0)
+        Some(self.map.compute_up_acting(GROUP).acting_primary).filter(|osd| is_osd(*osd))
     }
 
     fn is_up(&self, osd: i32) -> bool {
@@ -102,11 +134,16 @@ impl Several {
     /// An OSD dies; the others go on.
     pub(crate) fn kill(&mut self, osd: i32) {
         self.osd(osd).letters.clear();
+        let shards = self.shards;
         self.change(|map| {
             map.osd_state[osd as usize] &= !state::UP;
             map.osd_info[osd as usize].down_at = map.epoch;
             let acting = map.pg_temp.get_mut(&GROUP).expect("members");
-            acting.retain(|member| *member != osd);
+            if shards {
+                acting.iter_mut().filter(|member| **member == osd).for_each(|member| *member = types::HOLE);
+            } else {
+                acting.retain(|member| *member != osd);
+            }
         });
         self.pass(5);
     }
@@ -158,10 +195,11 @@ impl Several {
         self.kept.retain(|(from, to, _)| !between(*from, *to));
         self.held.retain(|(from, to)| !between(*from, *to));
         for (osd, peer) in [(a, b), (b, a)] {
-            if !self.is_up(osd) || !self.osds[&osd].pgs.contains_key(&group()) {
+            let id = self.group_at(osd);
+            if !self.is_up(osd) || !self.osds[&osd].pgs.contains_key(&id) {
                 continue;
             }
-            self.osd(osd).with(group(), |pg, ctx| pg.peer_returns(ctx, peer));
+            self.osd(osd).with(id, |pg, ctx| pg.peer_returns(ctx, peer));
         }
         self.settle();
     }
@@ -183,7 +221,7 @@ impl Several {
     fn give_slots(&mut self) -> bool {
         let mut given = Vec::new();
         for osd in &self.generous {
-            let wishes = self.osds[osd].pgs.get(&group()).map(Pg::slot_wishes).unwrap_or_default();
+            let wishes = self.osds[osd].pgs.get(&self.group_at(*osd)).map(Pg::slot_wishes).unwrap_or_default();
             let waits = |wish: Option<SlotWish>| wish.is_some_and(|wish| !wish.held);
             given.extend(waits(wishes.local).then_some((*osd, SlotSide::Local)));
             given.extend(waits(wishes.remote).then_some((*osd, SlotSide::Remote)));
@@ -197,7 +235,8 @@ impl Several {
 
     /// An OSD gives its copy a slot, or takes it away.
     pub(crate) fn slot(&mut self, osd: i32, side: SlotSide, granted: bool) {
-        self.osd(osd).with(group(), |pg, ctx| pg.slot_changed(ctx, side, granted));
+        let id = self.group_at(osd);
+        self.osd(osd).with(id, |pg, ctx| pg.slot_changed(ctx, side, granted));
     }
 
     fn deliver(&mut self, from: i32, to: i32, letter: &pg::Sealed) {
@@ -209,14 +248,15 @@ impl Several {
         }
         self.trace.push(format!("{from}→{to} {}", letter.line().expect("a message")));
         let epoch = self.map.epoch;
-        if !self.osd(to).pgs.contains_key(&group()) {
+        let id = letter.envelope().expect("a letter").pg;
+        if !self.osd(to).pgs.contains_key(&id) {
             match pg::answer_of_none(letter, epoch, false).expect("a letter") {
                 OfNone::Answers(answer) => return self.deliver(to, from, &answer),
                 OfNone::Ignores => return,
-                OfNone::Joins => self.osd(to).begin(group(), Pg::join),
+                OfNone::Joins => self.osd(to).begin(id, Pg::join),
             }
         }
-        self.osd(to).with(group(), |pg, ctx| pg.letter(ctx, from, ctx.now.mono, letter)).expect("a letter");
+        self.osd(to).with(id, |pg, ctx| pg.letter(ctx, from, ctx.now.mono, letter)).expect("a letter");
     }
 
     fn ask_monitors(&mut self) -> bool {
@@ -229,7 +269,7 @@ impl Several {
             wants.1 = bench.wants_acting.take().or(wants.1);
         }
         // As the monitors: nobody acts who is down (`may_act` in cores/mon/src/server/peering.rs).
-        let may = |acting: &Vec<i32>| acting.iter().all(|osd| self.map.is_up(*osd));
+        let may = |acting: &Vec<i32>| acting.iter().all(|osd| !is_osd(*osd) || self.map.is_up(*osd));
         let fresh = wants.1.filter(may).filter(|acting| self.map.pg_temp.get(&GROUP) != Some(acting));
         if wants.0.is_empty() && fresh.is_none() {
             return false;
@@ -261,7 +301,8 @@ impl Several {
     pub(crate) fn ask(&mut self, name: &str, ops: Vec<Op>) -> (u64, Option<OsdOpReply>) {
         self.tid += 1;
         let (tid, leader) = (self.tid, self.leads().expect("a primary"));
-        self.osd(leader).deliver(SessionId(10), super::peer(10), tid, request(name, ops));
+        let op = messages::osd::OsdOp { pg: self.group_at(leader), ..request(name, ops) };
+        self.osd(leader).deliver(SessionId(10), super::peer(10), tid, op);
         self.settle();
         (tid, self.answer(tid))
     }

@@ -196,7 +196,8 @@ impl Primary {
     /// Counts what the group holds, if no scrub does so already. None begins while this copy lacks objects: it would count only those
     /// that are here, and recovery brings the others without a change of statistics.
     pub(crate) fn count_again(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
-        if self.scrub.is_some() {
+        // Shards are not scrubbed yet: figures stay as they are.
+        if self.scrub.is_some() || !core.scheme.is_whole() {
             return;
         }
         self.ordered.get_or_insert_default();

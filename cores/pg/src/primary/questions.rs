@@ -1,0 +1,121 @@
+//! Questions to other shards: what a job waits for, and whose answer is whose.
+//!
+//! *Data and owner.* A job that misses parts of other shards has an [`Asking`]: what came, and how many answers are to
+//! come. [`Questions`] belongs to the primary and has the questions that are not answered, by their numbers, so that they
+//! are asked again when a session broke. Both end with the interval; an answer to a question that is not there is dropped.
+//!
+//! *Invariant.* The job holds its object's lane until all have answered. So nothing happens to the object meanwhile, and
+//! what came is of the version that the job sees.
+
+use crate::api::Ctx;
+use crate::core::Core;
+use crate::letter::Letter;
+use crate::pieces::{Pieces, Question, Want};
+use objectstore::Hold;
+use std::collections::BTreeMap;
+use types::{CopyId, Rope};
+
+/// What a job got of other shards, and waits for.
+#[derive(Default)]
+pub(crate) struct Asking {
+    pub(crate) pieces: Pieces,
+    /// Questions that are not answered.
+    pub(crate) open: usize,
+    /// It waits for its own store, too.
+    pub(crate) fetching: bool,
+    /// A copy that cannot give what was asked of it.
+    pub(crate) refused: Option<CopyId>,
+}
+
+impl Asking {
+    /// Takes the answer of a copy.
+    pub(crate) fn hear(&mut self, from: CopyId, wants: Vec<Want>, parts: Option<Vec<Rope>>) {
+        self.open -= 1;
+        let fits = |parts: &Vec<Rope>| {
+            let same = |(want, part): (&Want, &Rope)| part.len() as u64 == want.range.end - want.range.start;
+            parts.len() == wants.len() && wants.iter().zip(parts).all(same)
+        };
+        match parts.filter(fits) {
+            Some(parts) => wants.into_iter().zip(parts).for_each(|(want, part)| self.pieces.add(want, part)),
+            None => self.refused = Some(from),
+        }
+    }
+
+    /// Returns true if something is still to come.
+    pub(crate) fn waits(&self) -> bool {
+        self.open > 0 || self.fetching
+    }
+}
+
+/// A question that is not answered.
+struct Open {
+    /// Of the job that waits.
+    hold: Hold,
+    to: CopyId,
+    question: Question,
+}
+
+/// All questions to other shards.
+#[derive(Default)]
+pub(crate) struct Questions(BTreeMap<u64, Open>);
+
+impl Questions {
+    /// Asks a copy.
+    pub(crate) fn ask(&mut self, core: &Core, ctx: &mut Ctx<'_>, hold: Hold, to: CopyId, question: Question) {
+        core.tell(ctx, to, &Letter::ReadShard(Box::new(question.clone())));
+        self.0.insert(question.number, Open { hold, to, question });
+    }
+
+    /// Asks a copy again what it has not answered.
+    pub(crate) fn ask_again(&self, core: &Core, ctx: &mut Ctx<'_>, copy: CopyId) {
+        for open in self.0.values().filter(|open| open.to == copy) {
+            core.tell(ctx, copy, &Letter::ReadShard(Box::new(open.question.clone())));
+        }
+    }
+
+    /// Returns whose question a copy answers, and what was wanted; `None` if it was not asked, or has answered.
+    ///
+    /// An answer brings the question back, and both must be the same: a former life of this OSD may have asked something
+    /// else under that number.
+    pub(crate) fn answered(&mut self, from: CopyId, question: &Question) -> Option<(Hold, Vec<Want>)> {
+        let asked = self.0.get(&question.number).is_some_and(|open| open.to == from && open.question == *question);
+        let open = asked.then(|| self.0.remove(&question.number)).flatten()?;
+        Some((open.hold, open.question.wants))
+    }
+
+    /// A job is over: what it asked for is not awaited any more.
+    pub(crate) fn forget(&mut self, hold: Hold) {
+        self.0.retain(|_, open| open.hold != hold);
+    }
+
+    /// Jobs that wait for answers, once for each question.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn open(&self) -> impl Iterator<Item = Hold> {
+        self.0.values().map(|open| open.hold)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use types::{EVersion, ShardId};
+
+    #[test]
+    fn an_answer_counts_if_it_has_all_that_was_wanted() {
+        let from = CopyId { osd: 3, shard: ShardId(1) };
+        let want = |range| Want { object: Arc::default(), version: EVersion::new(1, 1), shard: ShardId(1), range };
+        let wants = || vec![want(0..4), want(8..10)];
+        let part = |n: usize| Rope::from(vec![7; n]);
+        let mut asking = Asking { open: 2, fetching: true, ..Asking::default() };
+        asking.hear(from, wants(), Some(vec![part(4), part(2)]));
+        assert!(asking.waits() && asking.refused.is_none());
+        assert_eq!(asking.pieces.read(&want(8..10)), Ok(part(2)));
+        for odd in [None, Some(vec![part(4)]), Some(vec![part(4), part(1)]), Some(vec![part(4), part(3)])] {
+            let mut asking = Asking { open: 1, ..Asking::default() };
+            asking.hear(from, wants(), odd);
+            assert_eq!((asking.waits(), asking.refused), (false, Some(from)));
+            assert!(asking.pieces.read(&want(0..4)).is_err(), "nothing of it is taken");
+        }
+    }
+}
