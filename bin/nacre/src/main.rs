@@ -14,8 +14,10 @@ mod foreign;
 mod forget;
 mod fsck;
 mod generate;
+mod guard;
 mod host;
 mod hosts;
+mod identity;
 mod initial;
 mod join;
 mod keys;
@@ -27,6 +29,7 @@ mod memory;
 mod monitors;
 mod notices;
 mod osds;
+mod page;
 mod plan;
 mod process;
 mod replace;
@@ -86,6 +89,7 @@ fn run(command: Command) -> Result<u8> {
         },
         Command::Explain(args) => explain::explain(&args),
         Command::Top(args) => top::top(&args),
+        Command::Page(args) => page::page(&args),
         Command::Leave(args) => leave::leave(&args),
         Command::Forget(args) => forget::forget(&args),
         Command::Replace(args) => replace::replace(&args),

@@ -111,8 +111,8 @@ pub fn sections(view: &View<'_>) -> Vec<(&'static str, String)> {
     .collect()
 }
 
-/// The whole page.
-pub fn page(view: &View<'_>) -> String {
+/// The whole page. To somebody who came from `elsewhere` it offers a way out.
+pub fn page(view: &View<'_>, elsewhere: bool) -> String {
     let status = view.picture.map_or("no answer", |all| words(&all["health"]["status"], view.agree).1);
     html! {
         (DOCTYPE)
@@ -127,8 +127,58 @@ pub fn page(view: &View<'_>) -> String {
             }
             body {
                 main { @for (_, section) in sections(view) { (PreEscaped(section)) } }
+                @if elsewhere { form.note method="post" action="/logout" { button { "Log out" } } }
                 noscript { p.note { "This page shows one moment. Load it again for the next one, or allow JavaScript." } }
             }
+        }
+    }
+    .into_string()
+}
+
+/// What somebody is told who is not in yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Nothing.
+    Nothing,
+    /// The link or the password was wrong.
+    Wrong,
+    /// So many seconds until the next try is looked at.
+    Wait(u64),
+}
+
+/// The page of those who are not in yet. A link comes in with a press of a button: programs that only look at what it leads to do not use it up.
+pub fn login(host: &str, link: Option<&str>, told: Told) -> String {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { "nacre: log in" }
+                link rel="stylesheet" href="/page.css";
+            }
+            body { main {
+                header class="login" { h1 { "nacre" } p { "The page of the cluster, at " b { (host) } "." } }
+                section class="wide" {
+                    @match told {
+                        Told::Nothing => {}
+                        Told::Wrong => p.bad role="alert" { "That was wrong. A link is good once, for ten minutes." },
+                        Told::Wait(secs) => p.bad role="alert" { "Too many wrong tries: wait " (secs.max(1)) " s." },
+                    }
+                    form method="post" action="/login" {
+                        @if let Some(link) = link {
+                            input type="hidden" name="link" value=(link);
+                            p { button autofocus { "Open the page" } }
+                        } @else {
+                            p { label for="password" { "Password" } }
+                            p { input type="password" id="password" name="password" autocomplete="current-password" required autofocus; " " button { "Log in" } }
+                        }
+                    }
+                    p.remedy { "On a host of the cluster, " code { "nacre page link --dir DIR" } " prints a link that is good once, and "
+                        code { "nacre page password --dir DIR" } " makes a password." }
+                }
+            } }
         }
     }
     .into_string()
@@ -485,7 +535,7 @@ mod tests {
             "progress": {"events": [{"message": bad, "progress": 0.5}]},
         });
         let slow = [Slow { osd: bad.into(), age: 1.0, what: bad.into(), waits: bad.into() }];
-        let told = page(&View { slow: &slow, daemons: &[(bad.to_owned(), false)], ..view(Some(&picture), true) });
+        let told = page(&View { slow: &slow, daemons: &[(bad.to_owned(), false)], ..view(Some(&picture), true) }, false);
         assert!(!told.contains("<script>alert") && told.contains("&lt;script&gt;alert"), "{told}");
         // In a message of the stream a line end would begin another message.
         let message = event(&sections(&view(Some(&picture), true)));
@@ -493,18 +543,27 @@ mod tests {
     }
 
     #[test]
+    fn who_is_not_in_sees_no_more_than_the_host() {
+        let link = login("h<1>", Some("a\"><script>"), Told::Nothing);
+        assert!(link.contains("h&lt;1&gt;") && link.contains("value=\"a&quot;&gt;&lt;script&gt;\"") && !link.contains("type=\"password\""), "{link}");
+        let password = login("h", None, Told::Wait(0));
+        assert!(password.contains("type=\"password\"") && password.contains("wait 1 s") && !password.contains("hidden"), "{password}");
+        assert!(login("h", None, Told::Wrong).contains("That was wrong") && !password.contains("That was wrong"));
+    }
+
+    #[test]
     fn a_page_without_a_picture_says_so() {
-        let told = page(&view(None, false));
+        let told = page(&view(None, false), false);
         assert!(told.contains("No monitor answers") && told.contains("h&lt;1&gt;"), "{told}");
         let empty = json!({});
-        assert!(page(&view(Some(&empty), false)).contains("No majority of the monitors"));
+        assert!(page(&view(Some(&empty), false), false).contains("No majority of the monitors"));
     }
 
     #[test]
     fn a_thousand_disks_are_a_short_page() {
         let osd = |id: i32| json!({"id": id, "host": format!("host-{}", id / 24), "up": id % 50 != 0, "in": true, "total": 1e13, "available": 5e12, "class": "ssd", "devices": "sda"});
         let picture = json!({"osds": (0..1000).map(osd).collect::<Vec<_>>(), "pools": (0..500).map(|id| json!({"id": id, "name": "pool"})).collect::<Vec<_>>()});
-        let told = page(&view(Some(&picture), true));
+        let told = page(&view(Some(&picture), true), true);
         assert!(told.len() < 150_000, "{} bytes", told.len());
         assert!(told.contains("osd.50<") && !told.contains("osd.51<"), "those that are down are shown, the others are not");
     }
