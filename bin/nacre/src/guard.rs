@@ -1,7 +1,6 @@
 //! Who is let in to the page from elsewhere: links, a password, cookies; and the certificate that this host shows.
 //!
-//! What the cluster keeps (authority, password) is asked for at most once in [`SOON`] while somebody comes in, and once in [`LATER`]
-//! otherwise. When monitors do not agree, what is known stays: links work, and so do sessions and the last password that was known.
+//! What the cluster keeps (authority, password) is asked for when a password is tried, and else at most once in [`LATER`]. When monitors do not agree, what is known stays: links work, and so do sessions and the last password that was known.
 
 use crate::identity::{self, Authority};
 use crate::{keys, token};
@@ -21,7 +20,7 @@ pub(crate) const PASSWORD: &str = "nacre/page/password";
 pub(crate) const LINK: Duration = Duration::from_secs(600);
 /// Most links that are open at a time.
 const LINKS: usize = 16;
-/// How old what is known may be: when somebody comes in, when somebody looks who came in by a password, and else.
+/// How old what is known may be: while nothing can be shown, when somebody looks who came in by a password, and else.
 const SOON: Duration = Duration::from_secs(2);
 const MINUTE: Duration = Duration::from_secs(60);
 const LATER: Duration = Duration::from_secs(600);
@@ -110,6 +109,13 @@ struct Known {
     password: Option<Password>,
 }
 
+impl Known {
+    /// Takes what this host showed last.
+    fn read_last(&mut self, dir: &Path) {
+        self.shown = identity::last(dir).and_then(|pair| Identity::new(&pair).ok().map(|shown| (pair, shown)));
+    }
+}
+
 impl Guard {
     /// The guard of a page that is asked for by these names.
     pub(crate) fn new(dir: &Path, names: Vec<String>) -> Self {
@@ -126,8 +132,7 @@ impl Guard {
         if known.asked.is_none_or(|asked| asked.elapsed() >= age) {
             if self.ask(&mut known).is_none() && known.shown.is_none() {
                 // Monitors do not answer, and nothing was shown since this process started.
-                let last = identity::last(&self.dir);
-                known.shown = last.and_then(|pair| Identity::new(&pair).ok().map(|shown| (pair, shown)));
+                known.read_last(&self.dir);
             }
             known.asked = Some(Instant::now());
             let digest = known.password.as_ref().map(Password::digest);
@@ -157,10 +162,16 @@ impl Guard {
 
     /// Returns what this host shows; none until somebody used `nacre page`. It may take as long as monitors do.
     pub(crate) fn identity(&self) -> Option<Identity> {
-        let show = |known: &Known| known.shown.as_ref().map(|(_, shown)| shown.clone());
-        let shown = show(&self.known(LATER));
-        // Somebody may have used it just now.
-        shown.or_else(|| show(&self.known(SOON)))
+        let mut known = self.known(LATER);
+        if known.shown.is_none() {
+            // Somebody used it at this host just now: it left the certificate here. At another host: the monitors know.
+            known.read_last(&self.dir);
+        }
+        if known.shown.is_none() {
+            drop(known);
+            known = self.known(SOON);
+        }
+        known.shown.as_ref().map(|(_, shown)| shown.clone())
     }
 
     /// Lets somebody in, or not. It may take as long as monitors do, and as a password's check does.
@@ -171,7 +182,8 @@ impl Guard {
         let by = match with {
             With::Link(secret) => use_link(&self.dir, &secret).then_some(By::Link),
             With::Password(text) => {
-                let password = self.known(SOON).password.clone();
+                // It may have been changed just now; tries have a bound of their own.
+                let password = self.known(Duration::ZERO).password.clone();
                 password.filter(|password| password.is(&text)).map(|password| By::Password(password.digest()))
             }
         };
