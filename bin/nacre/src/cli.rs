@@ -63,6 +63,11 @@ pub(crate) enum Command {
     /// Let people look at the page of the cluster from elsewhere: a link, a password.
     #[command(arg_required_else_help = true)]
     Page(Page),
+    /// Write what a person needs who helps from afar into one file: state, figures, logs, crashes. No keys are in it.
+    ///
+    /// Names of pools, images, hosts and clients, and addresses, are in it: look at it before you give it to somebody. It is a tar file of at
+    /// most 50 MB. Without a majority of the monitors it has what this host knows.
+    Support(Support),
     /// Let this host leave the cluster: its data moves to the others, then its daemons are stopped and removed.
     ///
     /// The host runs meanwhile (`nacre up`). What is left, and how long that may take, is said. It refuses what would leave too few
@@ -492,6 +497,16 @@ pub(crate) enum PageCommand {
         #[arg(long, value_name = "DIR")]
         dir: PathBuf,
     },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Support {
+    /// Where the cluster lives.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// The file that is written, as `support.tar`. It must not be there.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
 }
 
 #[derive(Args, Debug)]

@@ -5,6 +5,7 @@ mod asked;
 mod cli;
 mod client;
 mod conf;
+mod crash;
 mod daemon;
 mod events;
 mod explain;
@@ -36,6 +37,7 @@ mod replace;
 mod rescue;
 mod service;
 mod state;
+mod support;
 mod supervisor;
 mod terminal;
 mod threads;
@@ -90,6 +92,7 @@ fn run(command: Command) -> Result<u8> {
         Command::Explain(args) => explain::explain(&args),
         Command::Top(args) => top::top(&args),
         Command::Page(args) => page::page(&args),
+        Command::Support(args) => support::support(&args),
         Command::Leave(args) => leave::leave(&args),
         Command::Forget(args) => forget::forget(&args),
         Command::Replace(args) => replace::replace(&args),

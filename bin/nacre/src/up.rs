@@ -2,6 +2,7 @@
 
 use crate::cli::{Auth, Osd, Up};
 use crate::conf::{self, Conf};
+use crate::crash;
 use crate::events::Duties;
 use crate::face;
 use crate::follow;
@@ -190,6 +191,9 @@ impl Host<'_> {
         process.start_osds(osds, &args.common)?;
         process.share_memory(watch)?;
         process.open_sockets()?;
+        if self.is_whole() {
+            crash::report(&self.dir, &process.log);
+        }
         let front = face::serve(process, &self.dir, bind, door, page);
         process.add(front);
         Ok(services)
