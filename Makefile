@@ -256,8 +256,9 @@ deps-metrics:
 deps-boards:
 	$(call need,a-command-that-is-not-there,ceph-grafana-dashboards ceph-prometheus-alerts)
 
-metrics: deps-test build deps-metrics   ## a real Prometheus asks every query of Ceph's boards, and rules fire (about 2 minutes)
+metrics: deps-test build deps-metrics   ## a real Prometheus asks every query of Ceph's boards, and rules fire; who sees the page (about 3 minutes)
 	@$(PYTHON) -c 'import rbd' 2>/dev/null || $(MAKE) --no-print-directory deps-python
+	timeout 300 $(PYTHON) tools/conformance/foreign/page.py --nacre $(NACRE)
 	timeout 600 $(PYTHON) tools/conformance/foreign/metrics.py --nacre $(NACRE)
 
 soak: deps-test build   ## SOAK_MINUTES=30 of mixed load: is memory flat?

@@ -60,6 +60,14 @@ pub(crate) enum Command {
     ///
     /// Keys: i, p, o choose what is listed, w and r sort by writes and reads, q ends it.
     Top(Top),
+    /// Let people look at the page of the cluster from elsewhere: a link, a password.
+    #[command(arg_required_else_help = true)]
+    Page(Page),
+    /// Write what a person needs who helps from afar into one file: state, figures, logs, crashes. No keys are in it.
+    ///
+    /// Names of pools, images, hosts and clients, and addresses, are in it: look at it before you give it to somebody. It is a tar file of at
+    /// most 50 MB. Without a majority of the monitors it has what this host knows.
+    Support(Support),
     /// Let this host leave the cluster: its data moves to the others, then its daemons are stopped and removed.
     ///
     /// The host runs meanwhile (`nacre up`). What is left, and how long that may take, is said. It refuses what would leave too few
@@ -152,6 +160,10 @@ pub(crate) struct Up {
     /// told, and the host starts without.
     #[arg(long, value_name = "P")]
     pub(crate) metrics_port: Option<u16>,
+    /// Port of the page for other hosts, over TLS at --bind, with a login; 0 for none [default: what it was, 8443 at first; none at a loopback
+    /// address]. A port that is taken is told, and the host starts without. See `nacre page`.
+    #[arg(long, value_name = "P")]
+    pub(crate) page_port: Option<u16>,
     /// Monitors in this process: 1, 3 or 5 [default: as many as there are]. Further ones get the ports after the first one's. Of several
     /// in one process only their stores are safer; `nacre join` puts them on several hosts.
     #[arg(long, value_name = "N", hide_short_help = true)]
@@ -375,6 +387,10 @@ pub(crate) struct Join {
     /// told, and the host starts without.
     #[arg(long, value_name = "P")]
     pub(crate) metrics_port: Option<u16>,
+    /// Port of the page for other hosts, over TLS at --bind, with a login; 0 for none [default: 8443]. A port that is taken is told, and
+    /// the host starts without.
+    #[arg(long, value_name = "P")]
+    pub(crate) page_port: Option<u16>,
     /// Ceiling of memory for each OSD, as `1G` [default: found; see `nacre up --help`].
     #[arg(long, value_name = "BYTES", value_parser = memory)]
     pub(crate) memory: Option<u64>,
@@ -457,6 +473,53 @@ pub(crate) struct HostLs {
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Page {
+    #[command(subcommand)]
+    pub(crate) command: PageCommand,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum PageCommand {
+    /// Print a link to this host's page. It is good once, for ten minutes; who comes in by it stays in for twelve hours.
+    Link {
+        /// Where the cluster lives.
+        #[arg(long, value_name = "DIR")]
+        dir: PathBuf,
+    },
+    /// Make a password for the pages of all hosts, and print it. What was the password before is none any more.
+    Password(PagePassword),
+    /// Print the certificate that signs those of the hosts' pages, for browsers and programs that shall trust them.
+    Authority {
+        /// Where the cluster lives.
+        #[arg(long, value_name = "DIR")]
+        dir: PathBuf,
+    },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Support {
+    /// Where the cluster lives.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// The file that is written, as `support.tar`. It must not be there.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct PagePassword {
+    /// Where the cluster lives.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Take the password from the first line of standard input: 12 characters or more.
+    #[arg(long, conflicts_with = "remove")]
+    pub(crate) stdin: bool,
+    /// Have no password any more; links are left.
+    #[arg(long)]
+    pub(crate) remove: bool,
 }
 
 #[derive(Args, Debug)]

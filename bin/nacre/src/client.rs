@@ -87,9 +87,14 @@ impl Client {
 
     /// The same, for so long.
     pub(crate) fn command_within(&self, command: &Value, patience: Duration) -> Result<Reply, Failure> {
+        self.command_with(command, Vec::new(), patience)
+    }
+
+    /// The same with bytes that the command takes in.
+    pub(crate) fn command_with(&self, command: &Value, input: Vec<u8>, patience: Duration) -> Result<Reply, Failure> {
         // An address for each question: there is one answer to it.
         let outside = self.office.outside();
-        outside.send(MACHINE, Box::new(Ask(command.to_string()))).map_err(|_| Failure::Silence)?;
+        outside.send(MACHINE, Box::new(Ask(command.to_string(), input))).map_err(|_| Failure::Silence)?;
         let (_, told) = outside.receive(patience).map_err(|_| Failure::Silence)?;
         told.downcast::<Told>().map_or(Err(Failure::Silence), |told| told.0)
     }
@@ -119,8 +124,8 @@ impl Drop for Client {
     }
 }
 
-/// A command, as JSON: mail to the client's machine.
-struct Ask(String);
+/// A command, as JSON, and what it takes in: mail to the client's machine.
+struct Ask(String, Vec<u8>);
 
 /// How it was answered: mail to who asked.
 struct Told(Result<Reply, Failure>);
@@ -158,7 +163,7 @@ impl Driver for Commands {
 
     fn mail(&mut self, _now: Now, from: MailId, mail: Mail, objecter: &mut Objecter) {
         if let Ok(ask) = mail.downcast::<Ask>() {
-            self.asked.insert(objecter.command(ask.0, Rope::new()), from);
+            self.asked.insert(objecter.command(ask.0, Rope::from(ask.1)), from);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Machines on threads: each on its own, or several that share one.
 
+use crate::crash;
 use crate::events::{Ended, Event};
 use crate::log::Log;
 use crate::service::{Kind, Service};
@@ -8,6 +9,7 @@ use node::{Level, Node};
 use runtime::{Caller, Setup};
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
+use std::path::Path;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
@@ -129,13 +131,16 @@ fn tell(name: String, log: &Log, ended: Ended, events: &Sender<Event>) {
     let _ = events.send(Event::Ended(name, ended));
 }
 
-/// Writes panics, with the way to them, into `log` and to standard error.
-pub(crate) fn log_panics(log: Log) {
+/// Writes panics, with the way to them, into `log` and to standard error; and a report for the cluster into `dir`.
+pub(crate) fn log_panics(log: Log, dir: &Path) {
+    let dir = dir.to_owned();
     std::panic::set_hook(Box::new(move |info| {
         let thread = std::thread::current();
         let way = std::backtrace::Backtrace::force_capture();
         let text = format!("{}: {info}", thread.name().unwrap_or("a thread"));
         eprintln!("nacre: {text}");
         log.say(Level::Error, format!("{text}\n{way}"));
+        let place = info.location().map(|place| (place.file(), place.line()));
+        crash::note(&dir, thread.name().unwrap_or_default(), &info.to_string(), place, &way.to_string());
     }));
 }

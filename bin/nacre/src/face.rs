@@ -1,4 +1,4 @@
-//! What this host shows over HTTP: metrics to everybody, a page to those who are at this host.
+//! What this host shows over HTTP: metrics to everybody, a page to those who are at this host or who are let in.
 //!
 //! *Who is asked.* Daemons of this process, by their mailboxes, when somebody asks: `perf dump` of OSDs, `mon_status`
 //! of monitors. The monitor that leads makes the picture of the cluster (`nacre picture`); so the host that runs it
@@ -8,27 +8,31 @@
 //! *Without a majority* there is no leader. The host that ran the last one goes on to tell the last picture, with its
 //! age, until it hears of another leader.
 //!
-//! *Who sees the page.* It names images, hosts and what happened, and has no password yet. So only requests from this
-//! host are answered: a browser elsewhere comes through `ssh -L`. A page of elsewhere that a browser on this host shows
-//! gets nothing either: the name by which it asks must be an address, `localhost` or this host's.
+//! *Who sees the page.* It names images, hosts and what happened. Without TLS only requests from this host are answered. A page of
+//! elsewhere that a browser on this host shows gets nothing either: the name by which it asks must be an address, `localhost` or this
+//! host's. From elsewhere people come through TLS and past the guard ([`Guard`]): a cookie that this host gave. There is no line that
+//! tells browsers to use TLS for ever: metrics stand on the same name without it.
 //!
 //! *What it costs.* However many ask, the daemons are asked once a second at most, and the leader once in a hundred
 //! times as long as the picture took.
 
 use crate::client::Client;
+use crate::guard::{Entered, Guard, With};
 use crate::host;
+use crate::identity;
 use crate::log::Log;
 use crate::process::{Process, Roster};
 use crate::service::{Kind, Service};
 use crate::token;
+use face::login::{Digest, PASSWORD_BYTES, give, is_from_here, taken};
 use face::metrics::{self, Picture, Told};
 use face::page::{self, Slow, View};
 use face::text::{CONTENT_TYPE, Text};
-use httpd::{Asked, Bytes, Frames, Limits, Reply, Running, Sent, Server, Site};
+use httpd::{Asked, Bytes, Frames, Identity, Limits, Listener, Reply, Running, Sent, Server, Site};
 use node::Level;
 use runtime::Caller;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,6 +40,8 @@ use std::time::{Duration, Instant};
 
 /// The port of metrics that Prometheus' files of others name.
 pub(crate) const METRICS_PORT: u16 = 9283;
+/// The port of the page for other hosts, as that of Ceph's dashboard.
+pub(crate) const PAGE_PORT: u16 = 8443;
 /// How long a text is told again.
 const TEXT_KEPT: Duration = Duration::from_secs(1);
 /// How long a picture is told again: as many times as it took, at least and at most so long.
@@ -59,22 +65,46 @@ pub(crate) fn listen(ip: IpAddr, port: u16, log: &Log) -> Option<TcpListener> {
     TcpListener::bind((ip, port)).map_err(refused).ok()
 }
 
-/// Returns where this host's services are, for `ceph mgr services`, while its monitor leads.
-pub(crate) fn services(door: Option<&TcpListener>) -> BTreeMap<String, String> {
-    let at = door.and_then(|door| door.local_addr().ok()).map(host::reached);
-    at.map(|at| ("prometheus".to_owned(), format!("http://{at}/"))).into_iter().collect()
+/// The same for the page of those who come from elsewhere.
+pub(crate) fn listen_for_page(ip: IpAddr, port: u16, log: &Log) -> Option<TcpListener> {
+    let refused = |e| {
+        warn(
+            log,
+            &format!("the page is not served to other hosts at {ip} port {port}: {e}; --page-port chooses another port, 0 none"),
+        );
+    };
+    TcpListener::bind((ip, port)).map_err(refused).ok()
 }
 
-/// Serves metrics from now on. What hinders that is told, and no reason to stop.
-pub(crate) fn serve(process: &Process, dir: &Path, door: TcpListener) -> Option<Box<dyn Service>> {
+/// Returns where this host's services are, for `ceph mgr services`, while its monitor leads.
+pub(crate) fn services(door: Option<&TcpListener>, page: Option<&TcpListener>) -> BTreeMap<String, String> {
+    let at = |door: Option<&TcpListener>| door.and_then(|door| door.local_addr().ok()).map(host::reached);
+    let prometheus = at(door).map(|at| ("prometheus".to_owned(), format!("http://{at}/")));
+    let dashboard = at(page).map(|at| ("dashboard".to_owned(), format!("https://{at}/")));
+    prometheus.into_iter().chain(dashboard).collect()
+}
+
+/// Serves metrics and the page from now on, if there is a place for one of them. What hinders that is told, and no reason to stop.
+pub(crate) fn serve(
+    process: &Process,
+    dir: &Path,
+    bind: IpAddr,
+    door: Option<TcpListener>,
+    page: Option<TcpListener>,
+) -> Option<Box<dyn Service>> {
+    let listeners: Vec<Listener> = door.map(Listener::plain).into_iter().chain(page.map(Listener::secret)).collect();
+    if listeners.is_empty() {
+        return None;
+    }
     let site = Front(Arc::new(Shown {
         roster: process.roster(),
         host: host::name(),
         dir: dir.to_owned(),
+        guard: Guard::new(dir, identity::names(bind)),
         held: Mutex::default(),
         viewers: Mutex::default(),
     }));
-    let server = Server { listeners: vec![door], limits: Limits::default(), site };
+    let server = Server { listeners, limits: Limits::default(), site };
     let running = server.start("metrics").map_err(|e| warn(&process.log, &format!("metrics are not served: {e}"))).ok()?;
     Some(Box::new(Served(Some(running))))
 }
@@ -115,6 +145,7 @@ struct Shown {
     roster: Roster,
     host: String,
     dir: PathBuf,
+    guard: Guard,
     held: Mutex<Held>,
     viewers: Mutex<Viewers>,
 }
@@ -130,6 +161,8 @@ struct Viewers {
 /// A page that is open, and the sections that it has.
 struct Viewer {
     frames: Frames,
+    /// The cookie of somebody who is let in from elsewhere.
+    cookie: Option<Digest>,
     has: BTreeMap<&'static str, String>,
 }
 
@@ -164,7 +197,15 @@ impl Made {
 struct Front(Arc<Shown>);
 
 impl Site for Front {
+    async fn identity(&self) -> Option<Identity> {
+        let site = self.0.clone();
+        httpd::blocking(move || site.guard.identity()).await?
+    }
+
     async fn answer(&self, asked: Asked) -> Reply {
+        if asked.secret && (!asked.looks() || asked.path() == "/login") {
+            return self.door(asked).await;
+        }
         if !asked.looks() {
             return Reply::text(405, "only GET and HEAD are served here").with("allow", "GET, HEAD");
         }
@@ -176,33 +217,103 @@ impl Site for Front {
                     None => Reply::text(500, "the metrics cannot be written: the log of this process says why"),
                 }
             }
-            _ if !self.0.is_here(&asked) => Reply::new(403, "text/html; charset=utf-8", FRONT),
+            _ if !asked.secret && !self.0.is_here(&asked) => Reply::new(403, "text/html; charset=utf-8", FRONT),
+            // Who is not in yet sees the login as it should be.
+            "/page.css" => safe(Reply::new(200, "text/css; charset=utf-8", page::CSS)),
+            "/page.js" => safe(Reply::new(200, "text/javascript; charset=utf-8", page::JS)),
+            path if asked.secret => {
+                let (site, cookie) = (self.0.clone(), asked.head("cookie").and_then(taken));
+                let is_in = async |cookie| httpd::blocking(move || site.guard.is_in(&cookie)).await == Some(true);
+                match cookie {
+                    Some(cookie) if is_in(cookie).await => self.shown(path, &asked, Some(cookie)).await,
+                    _ if path == "/" => safe(Reply::text(303, "log in").with("location", "/login")),
+                    _ => safe(Reply::text(401, "log in first: /login")),
+                }
+            }
+            path => self.shown(path, &asked, None).await,
+        }
+    }
+}
+
+impl Front {
+    /// What somebody sees who may see all; with a cookie if that is why.
+    async fn shown(&self, path: &str, asked: &Asked, cookie: Option<Digest>) -> Reply {
+        match path {
             "/" => {
                 let site = self.0.clone();
-                match httpd::blocking(move || site.page()).await {
+                match httpd::blocking(move || site.page(cookie.is_some())).await {
                     Some(page) => safe(Reply::new(200, "text/html; charset=utf-8", page)),
                     None => Reply::text(500, "the page cannot be written: the log of this process says why"),
                 }
             }
-            "/stream" => self.0.clone().stream(),
-            "/page.css" => safe(Reply::new(200, "text/css; charset=utf-8", page::CSS)),
-            "/page.js" => safe(Reply::new(200, "text/javascript; charset=utf-8", page::JS)),
+            // A page of elsewhere may not even open it.
+            "/stream" if asked.head("sec-fetch-site").is_some_and(|word| word != "same-origin") => {
+                safe(Reply::text(403, "this is for the page of this host alone"))
+            }
+            "/stream" => self.0.clone().stream(cookie),
             _ => Reply::text(404, "there is nothing here; /metrics has the metrics"),
+        }
+    }
+
+    /// What somebody does who comes in or goes out, through TLS.
+    async fn door(&self, asked: Asked) -> Reply {
+        let html = |status, told, link: Option<&str>| {
+            safe(Reply::new(status, "text/html; charset=utf-8", page::login(&self.0.host, link, told)))
+        };
+        if asked.looks() {
+            let link = asked.query("link").filter(|link| link.len() <= PASSWORD_BYTES);
+            return html(200, page::Told::Nothing, link.as_deref());
+        }
+        if asked.method() != "POST" || !matches!(asked.path(), "/login" | "/logout") {
+            return safe(Reply::text(405, "only GET and HEAD are served here, and POST of a login").with("allow", "GET, HEAD"));
+        }
+        if !is_from_here(asked.head("host"), asked.head("origin"), asked.head("sec-fetch-site")) {
+            return safe(Reply::text(403, "this form is not of this page"));
+        }
+        if asked.path() == "/logout" {
+            if let Some(cookie) = asked.head("cookie").and_then(taken) {
+                self.0.guard.leave(&cookie);
+            }
+            return safe(Reply::text(303, "bye").with("location", "/login").with("set-cookie", &give("")));
+        }
+        let of = asked.peer.ip();
+        let body = match asked.body().await {
+            Ok(body) => body,
+            Err(why) => return safe(Reply::text(why.status(), "the form cannot be read")),
+        };
+        let field = |name| httpd::form(&body, name).filter(|text| text.len() <= PASSWORD_BYTES);
+        let with = match (field("link"), field("password")) {
+            (Some(link), _) => With::Link(link),
+            (None, Some(password)) => With::Password(password),
+            (None, None) => return html(400, page::Told::Wrong, None),
+        };
+        let site = self.0.clone();
+        match httpd::blocking(move || site.guard.enter(of, with)).await {
+            Some(Ok(Entered::In(secret))) => {
+                safe(Reply::text(303, "welcome").with("location", "/").with("set-cookie", &give(&secret)))
+            }
+            Some(Ok(Entered::Wrong)) => html(403, page::Told::Wrong, None),
+            Some(Ok(Entered::Wait(left))) => {
+                let secs = left.as_secs() + 1;
+                html(429, page::Told::Wait(secs), None).with("retry-after", &secs.to_string())
+            }
+            Some(Err(_)) | None => safe(Reply::text(500, "nobody can be let in: the log of this process says why")),
         }
     }
 }
 
 const FRONT: &str = "<!doctype html><html lang=en><meta charset=utf-8><title>nacre: metrics</title>\
     <p><a href=\"/metrics\">Metrics</a> of this host, for Prometheus.\
-    <p>The page of the cluster is shown at this host only. From elsewhere: <code>ssh -L 9283:ADDRESS:9283 ADDRESS</code> with the \
-    address of this host, then <code>http://localhost:9283/</code>.";
+    <p>The page of the cluster is shown through TLS, at port 8443 unless another was chosen: <code>nacre page link --dir DIR</code> on this \
+    host prints where. On the host itself it is here.";
 
 /// A page may load what comes from here, and nothing else; nobody keeps it or puts it into a frame.
 fn safe(reply: Reply) -> Reply {
     const POLICY: &str = "default-src 'none'; style-src 'self'; style-src-attr 'unsafe-inline'; script-src 'self'; connect-src 'self'; \
-        frame-ancestors 'none'";
+        form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
     let reply = reply.with("content-security-policy", POLICY).with("x-content-type-options", "nosniff");
-    reply.with("referrer-policy", "no-referrer").with("cache-control", "no-store")
+    // With less, browsers do not say where a form comes from.
+    reply.with("referrer-policy", "same-origin").with("x-frame-options", "DENY").with("cache-control", "no-store")
 }
 
 impl Shown {
@@ -212,8 +323,8 @@ impl Shown {
             && is_ours(asked.head("host").unwrap_or_default(), &self.host)
     }
 
-    fn page(&self) -> String {
-        self.look(page::page)
+    fn page(&self, elsewhere: bool) -> String {
+        self.look(|view| page::page(view, elsewhere))
     }
 
     /// Lets somebody look at what there is now.
@@ -272,14 +383,14 @@ impl Shown {
     }
 
     /// Begins to bring what changes to a page.
-    fn stream(self: Arc<Self>) -> Reply {
+    fn stream(self: Arc<Self>, cookie: Option<Digest>) -> Reply {
         let (reply, frames) = Reply::parts(200, "text/event-stream", 1);
-        let mut viewers = self.viewers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut viewers = self.viewers();
         viewers.all.retain(|viewer| !viewer.frames.is_gone());
         if viewers.all.len() >= VIEWERS {
             return Reply::text(503, "too many pages are open").with("retry-after", "10");
         }
-        viewers.all.push(Viewer { frames, has: BTreeMap::new() });
+        viewers.all.push(Viewer { frames, cookie, has: BTreeMap::new() });
         if !viewers.served {
             let site = self.clone();
             let thread = std::thread::Builder::new().name("page".into()).stack_size(1 << 20);
@@ -297,8 +408,14 @@ impl Shown {
     /// Brings each page what it has not. Says whether somebody looks.
     fn bring(&self) -> bool {
         let now = self.look(page::sections);
-        let mut viewers = self.viewers.lock().unwrap_or_else(PoisonError::into_inner);
+        // Who went out, or whose time is over, gets no more.
+        let cookies: BTreeSet<Digest> = self.viewers().all.iter().filter_map(|viewer| viewer.cookie).collect();
+        let out: BTreeSet<Digest> = cookies.into_iter().filter(|cookie| !self.guard.is_in(cookie)).collect();
+        let mut viewers = self.viewers();
         viewers.all.retain_mut(|viewer| {
+            if viewer.cookie.is_some_and(|cookie| out.contains(&cookie)) {
+                return false;
+            }
             let changed: Vec<_> = now.iter().filter(|(id, html)| viewer.has.get(id) != Some(html)).cloned().collect();
             match viewer.frames.send(page::event(&changed)) {
                 Sent::Taken => viewer.has.extend(changed),
@@ -315,6 +432,10 @@ impl Shown {
             self.held().client = None;
         }
         served
+    }
+
+    fn viewers(&self) -> MutexGuard<'_, Viewers> {
+        self.viewers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {

@@ -73,6 +73,7 @@ fn as_up(args: &Join) -> Up {
         location: args.location.clone(),
         port: args.port,
         metrics_port: args.metrics_port,
+        page_port: args.page_port,
         mons: None,
         bind: Some(args.bind),
         cluster_bind: args.cluster_bind,

@@ -5,6 +5,7 @@ mod asked;
 mod cli;
 mod client;
 mod conf;
+mod crash;
 mod daemon;
 mod events;
 mod explain;
@@ -14,8 +15,10 @@ mod foreign;
 mod forget;
 mod fsck;
 mod generate;
+mod guard;
 mod host;
 mod hosts;
+mod identity;
 mod initial;
 mod join;
 mod keys;
@@ -27,12 +30,14 @@ mod memory;
 mod monitors;
 mod notices;
 mod osds;
+mod page;
 mod plan;
 mod process;
 mod replace;
 mod rescue;
 mod service;
 mod state;
+mod support;
 mod supervisor;
 mod terminal;
 mod threads;
@@ -86,6 +91,8 @@ fn run(command: Command) -> Result<u8> {
         },
         Command::Explain(args) => explain::explain(&args),
         Command::Top(args) => top::top(&args),
+        Command::Page(args) => page::page(&args),
+        Command::Support(args) => support::support(&args),
         Command::Leave(args) => leave::leave(&args),
         Command::Forget(args) => forget::forget(&args),
         Command::Replace(args) => replace::replace(&args),

@@ -73,7 +73,7 @@ impl Process {
     /// A process without daemons. Signals and panics are heard from now on.
     pub(crate) fn new(dir: &Path, logs: Logs, signals: Signals) -> Result<Self> {
         let log = logs.log("nacre");
-        daemon::log_panics(log.clone());
+        daemon::log_panics(log.clone(), dir);
         runtime::process::raise_file_limit().context("raise the limit of open files")?;
         if let Err(e) = runtime::process::refuse_huge_pages() {
             log.say(node::Level::Debug, format!("huge pages cannot be refused: {e}"));

@@ -43,6 +43,9 @@ pub(crate) struct State {
     /// The port of its metrics, if that was said; 0 for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) metrics_port: Option<u16>,
+    /// The port of its page for other hosts, if that was said; 0 for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) page_port: Option<u16>,
     /// How daemons and clients authenticate, if that was said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) auth: Option<Auth>,
@@ -151,6 +154,7 @@ impl State {
             cluster_bind: None,
             port: None,
             metrics_port: None,
+            page_port: None,
             auth: None,
             log_file: None,
             location: None,
@@ -190,6 +194,11 @@ impl State {
     /// The port of its metrics; 0 for none.
     pub(crate) fn metrics_port(&self, given: Option<u16>) -> u16 {
         given.or(self.metrics_port).unwrap_or(crate::face::METRICS_PORT)
+    }
+
+    /// The port of its page for other hosts; 0 for none. Where it listens for itself alone, it has none unless that was said.
+    pub(crate) fn page_port(&self, given: Option<u16>, bind: IpAddr) -> u16 {
+        given.or(self.page_port).unwrap_or(if bind.is_loopback() { 0 } else { crate::face::PAGE_PORT })
     }
 
     /// Remembers where this host listens, and how daemons and clients authenticate.

@@ -2,6 +2,7 @@
 
 use crate::cli::{Auth, Osd, Up};
 use crate::conf::{self, Conf};
+use crate::crash;
 use crate::events::Duties;
 use crate::face;
 use crate::follow;
@@ -179,7 +180,9 @@ impl Host<'_> {
         let osds = wanted.into_iter().map(|osd| place.prepare(osd)).collect::<Result<Vec<_>>>()?;
         let port = state.metrics_port(args.metrics_port);
         let door = if self.is_whole() && port != 0 { face::listen(bind, port, &process.log) } else { None };
-        let services = face::services(door.as_ref());
+        let page_port = state.page_port(args.page_port, bind);
+        let page = if self.is_whole() && page_port != 0 { face::listen_for_page(bind, page_port, &process.log) } else { None };
+        let services = face::services(door.as_ref(), page.as_ref());
         for mon in mons {
             let name = mon.name.clone();
             let parts = mon.open(state.fsid()?, auth, bind, keys.clone(), &all, &services)?;
@@ -188,7 +191,10 @@ impl Host<'_> {
         process.start_osds(osds, &args.common)?;
         process.share_memory(watch)?;
         process.open_sockets()?;
-        let front = door.and_then(|door| face::serve(process, &self.dir, door));
+        if self.is_whole() {
+            crash::report(&self.dir, &process.log);
+        }
+        let front = face::serve(process, &self.dir, bind, door, page);
         process.add(front);
         Ok(services)
     }
@@ -213,6 +219,7 @@ impl Host<'_> {
             self.state.change(&dir, |state| {
                 state.remember(args.bind, args.port, args.auth);
                 state.metrics_port = args.metrics_port.or(state.metrics_port);
+                state.page_port = args.page_port.or(state.page_port);
                 state.cluster_bind = cluster_bind;
                 mark_made(state, |osd| !absent.contains(&format!("osd.{}", osd.id)));
             })?;

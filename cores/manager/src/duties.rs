@@ -1,9 +1,10 @@
-//! What the manager's duties remember between their rounds. A new leader begins with nothing of it.
+//! What the manager's duties remember between their rounds. A new leader begins with nothing of it but the history.
 
 use crate::autoscaler;
 use crate::balancer;
 use crate::figures::Images;
 use crate::health::Check;
+use crate::history::History;
 use crate::merging::Merging;
 use crate::progress::Events;
 use crate::recovering::Recovering;
@@ -17,6 +18,8 @@ use types::UTime;
 pub struct Duties {
     /// The health findings of the last look.
     pub health: BTreeMap<String, Check>,
+    /// What the cluster did.
+    pub history: History,
     /// Figures by block image.
     pub images: Images,
     /// Events in progress.

@@ -155,3 +155,11 @@ fn what_does_not_exist_is_refused_with_its_name() {
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["answer"][0], "All 4 groups are clean.");
 }
+
+#[test]
+fn when_a_pool_is_full_is_not_said_before_six_hours_are_known() {
+    let mut cluster = Cluster::clean();
+    let text = ask(&mut cluster, "full", "");
+    assert!(text.starts_with("That is not known yet: it follows from six hours of history"), "{text}");
+    assert_eq!(asked(&mut cluster, "full", "nothing"), (-2, "unrecognized pool 'nothing'".into()));
+}

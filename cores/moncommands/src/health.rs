@@ -22,7 +22,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row("healthcheck history clear", "forget past checks", "mgr", "w", clear),
     row(
-        "nacre explain <about:Choices strings=slow|groups|group|space|osd|recovery|scrub|clock|monitors|crash|health req=false> <which:String req=false>",
+        "nacre explain <about:Choices strings=slow|groups|group|space|full|osd|recovery|scrub|clock|monitors|crash|health req=false> <which:String req=false>",
         "answer a question about the cluster in words, with what shows it",
         "mon",
         "r",

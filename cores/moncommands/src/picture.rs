@@ -77,6 +77,7 @@ fn picture(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         "recovery": pace(cx, None),
         "images": images,
         "images_left_out": images_left_out,
+        "history": cx.duties.history.dump(u64::from(cx.now.wall.sec)),
         "progress": cx.duties.progress.to_json(cx.now.wall),
         "log": lines(cx),
     });
@@ -228,6 +229,7 @@ fn pools(cx: &Cx<'_>, groups: &Groups) -> Vec<Value> {
             "groups": pool.pg_num,
             "states": groups.words.get(id).unwrap_or(&none),
             "rates": rates(cx, Some(*id)),
+            "full_seconds": cx.duties.history.forecast(*id).map(|told| [told.soonest.round(), told.latest.round()]),
             "recovery": pace(cx, Some(*id)),
             "objects_recovered": sum.num_objects_recovered,
             "bytes_recovered": sum.num_bytes_recovered,

@@ -234,6 +234,13 @@ fn disks(out: &mut Text, all: &Value) {
 fn pools(out: &mut Text, all: &Value) {
     for pool in rows(&all["pools"]) {
         let id = number(&pool["id"]).to_string();
+        for (bound, secs) in [("soonest", &pool["full_seconds"][0]), ("latest", &pool["full_seconds"][1])] {
+            if let Some(secs) = secs.as_f64() {
+                let help = "Seconds until a pool is full at the pace of the last day; none if it does not fill";
+                out.put("nacre_pool_full_seconds", Gauge, help, &[("pool_id", &id), ("bound", bound)], secs);
+            }
+        }
+        let id = number(&pool["id"]).to_string();
         let label = [("pool_id", id.as_str())];
         let replicated = pool["replicated"] == true;
         let description = if replicated { format!("replica:{}", number(&pool["size"])) } else { "erasure".to_owned() };

@@ -49,6 +49,8 @@ const OLD: u64 = 30;
 const SHOWN: usize = 12;
 /// Disks that are shown each. Of more, those that somebody should look at, and a line for each host.
 const DISKS: usize = 96;
+/// Pools whose history is shown.
+const CHARTS: usize = 24;
 /// Rows of a table that grows with the cluster: hosts, pools, disks to look at.
 const ROWS: usize = 100;
 
@@ -90,6 +92,39 @@ fn bar(percent: f64, label: &str) -> Markup {
     }
 }
 
+/// A line of values over time, the oldest first, with the largest of them in words; nothing where nothing is known. It is as high as the largest
+/// value is, and begins at zero.
+fn chart(label: &str, values: &Value, say: impl Fn(f64) -> String) -> Markup {
+    let known: Vec<(usize, f64)> = rows(values).enumerate().filter_map(|(at, value)| Some((at, value.as_f64()?))).collect();
+    let (steps, most) = (rows(values).count(), known.iter().map(|(_, value)| *value).fold(0.0, f64::max));
+    let mut path = String::new();
+    let mut before = None;
+    for (at, value) in &known {
+        // A step of which nothing is known is a gap.
+        let pen = if before.is_some_and(|before| before + 1 == *at) { 'L' } else { 'M' };
+        let high = if most > 0.0 { 19.0 - 18.0 * value.max(0.0) / most } else { 19.0 };
+        path.push_str(&format!("{pen}{at} {high:.1}"));
+        before = Some(*at);
+    }
+    let between = if label.is_empty() { "" } else { ": " };
+    let words = format!("{label}{between}at most {}", say(most));
+    html! {
+        @if known.len() > 1 {
+            div.chart {
+                span { (words) }
+                svg viewBox=(format!("0 0 {} 20", steps.max(2) - 1)) preserveAspectRatio="none" role="img" aria-label=(words) { path d=(path); }
+            }
+        }
+    }
+}
+
+/// When something will be full: `in 12 to 19 d`.
+fn forecast(told: &Value) -> Option<String> {
+    let (soonest, latest) = (told[0].as_f64()?, told[1].as_f64()?);
+    let (from, to) = (span(soonest), span(latest));
+    Some(if from == to { format!("in {to}") } else { format!("in {from} to {to}") })
+}
+
 /// The sections of the page by their id, in order. Each is an element with that id.
 pub fn sections(view: &View<'_>) -> Vec<(&'static str, String)> {
     let Some(all) = view.picture else { return vec![("head", head(view).into_string()), ("own", own(view).into_string())] };
@@ -111,8 +146,8 @@ pub fn sections(view: &View<'_>) -> Vec<(&'static str, String)> {
     .collect()
 }
 
-/// The whole page.
-pub fn page(view: &View<'_>) -> String {
+/// The whole page. To somebody who came from `elsewhere` it offers a way out.
+pub fn page(view: &View<'_>, elsewhere: bool) -> String {
     let status = view.picture.map_or("no answer", |all| words(&all["health"]["status"], view.agree).1);
     html! {
         (DOCTYPE)
@@ -127,8 +162,58 @@ pub fn page(view: &View<'_>) -> String {
             }
             body {
                 main { @for (_, section) in sections(view) { (PreEscaped(section)) } }
+                @if elsewhere { form.note method="post" action="/logout" { button { "Log out" } } }
                 noscript { p.note { "This page shows one moment. Load it again for the next one, or allow JavaScript." } }
             }
+        }
+    }
+    .into_string()
+}
+
+/// What somebody is told who is not in yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Nothing.
+    Nothing,
+    /// The link or the password was wrong.
+    Wrong,
+    /// So many seconds until the next try is looked at.
+    Wait(u64),
+}
+
+/// The page of those who are not in yet. A link comes in with a press of a button: programs that only look at what it leads to do not use it up.
+pub fn login(host: &str, link: Option<&str>, told: Told) -> String {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { "nacre: log in" }
+                link rel="stylesheet" href="/page.css";
+            }
+            body { main {
+                header class="login" { h1 { "nacre" } p { "The page of the cluster, at " b { (host) } "." } }
+                section class="wide" {
+                    @match told {
+                        Told::Nothing => {}
+                        Told::Wrong => p.bad role="alert" { "That was wrong. A link is good once, for ten minutes." },
+                        Told::Wait(secs) => p.bad role="alert" { "Too many wrong tries: wait " (secs.max(1)) " s." },
+                    }
+                    form method="post" action="/login" {
+                        @if let Some(link) = link {
+                            input type="hidden" name="link" value=(link);
+                            p { button autofocus { "Open the page" } }
+                        } @else {
+                            p { label for="password" { "Password" } }
+                            p { input type="password" id="password" name="password" autocomplete="current-password" required autofocus; " " button { "Log in" } }
+                        }
+                    }
+                    p.remedy { "On a host of the cluster, " code { "nacre page link --dir DIR" } " prints a link that is good once, and "
+                        code { "nacre page password --dir DIR" } " makes a password." }
+                }
+            } }
         }
     }
     .into_string()
@@ -225,8 +310,17 @@ fn capacity(all: &Value) -> Markup {
             (bar(part(used, total), "used"))
             p { (bytes(used)) " used, " (bytes(number(&stats["total_avail_bytes"]))) " free, all copies counted" }
             @if let Some((percent, id)) = fullest { p { "fullest: osd." (id) " with " (format!("{percent:.0} %")) } }
+            @if let Some((pool, when)) = first_full(all) { p { "pool " b { (pool) } " is full " b { (when) } ", at the pace of the last day" } }
+            (chart("in use, 24 h", &all["history"]["day"]["used"], bytes))
         }
     }
+}
+
+/// The pool that will be full first, and when.
+fn first_full(all: &Value) -> Option<(&str, String)> {
+    let soonest = |pool: &&Value| pool["full_seconds"][0].as_f64();
+    let first = rows(&all["pools"]).filter(|pool| soonest(pool).is_some()).min_by(|a, b| soonest(a).partial_cmp(&soonest(b)).unwrap_or(std::cmp::Ordering::Equal))?;
+    Some((text(&first["name"]), forecast(&first["full_seconds"])?))
 }
 
 fn clients(all: &Value) -> Markup {
@@ -242,6 +336,11 @@ fn clients(all: &Value) -> Markup {
                     }
                 } }
             }
+            @let (lately, day) = (&all["history"]["lately"], &all["history"]["day"]);
+            @let ops = |n: f64| format!("{}/s", count(n));
+            (chart("writes, 30 min", &lately["write_ops"], ops)) (chart("writes, 24 h", &day["write_ops"], ops))
+            (chart("reads, 30 min", &lately["read_ops"], ops)) (chart("reads, 24 h", &day["read_ops"], ops))
+            (chart("a durable write takes, 24 h", &day["commit_us"], |us| millis(us * 1e3)))
         }
     }
 }
@@ -381,8 +480,8 @@ fn pools(all: &Value) -> Markup {
             h2 { "Pools" }
             @if rows(&all["pools"]).next().is_none() { p.none { "There are none." } p.remedy { code { "ceph osd pool create NAME" } } } @else {
                 div.scroll tabindex="0" { table {
-                    thead { tr { th { "pool" } th { "copies" } th.n { "groups" } th.n { "stored" } th.n { "free" } th.n { "write" } th.n { "read" } } }
-                    tbody { @for pool in rows(&all["pools"]).take(ROWS) {
+                    thead { tr { th { "pool" } th { "copies" } th.n { "groups" } th.n { "stored" } th.n { "free" } th { "full" } th.n { "write" } th.n { "read" } th { "writes, 24 h" } } }
+                    tbody { @for (at, pool) in rows(&all["pools"]).take(ROWS).enumerate() {
                         @let of = stats.get(&pool["id"].as_u64().unwrap_or(0)).copied().unwrap_or(&Value::Null);
                         tr {
                             th scope="row" { (text(&pool["name"])) }
@@ -390,8 +489,11 @@ fn pools(all: &Value) -> Markup {
                             td.n { (number(&pool["groups"])) }
                             td.n { (bytes(number(&of["stored"]))) }
                             td.n { (bytes(number(&of["max_avail"]))) }
+                            td { (forecast(&pool["full_seconds"]).unwrap_or_else(|| "–".into())) }
                             td.n { (count(number(&pool["rates"]["write_ops"]))) "/s " (bytes(number(&pool["rates"]["write_bytes"]))) "/s" }
                             td.n { (count(number(&pool["rates"]["read_ops"]))) "/s " (bytes(number(&pool["rates"]["read_bytes"]))) "/s" }
+                            // The page of a cluster with many pools stays short.
+                            td { @if at < CHARTS { (chart("", &all["history"]["pools"][pool["id"].to_string()]["write_ops"], |n| format!("{}/s", count(n)))) } }
                         }
                     } }
                 } }
@@ -485,7 +587,7 @@ mod tests {
             "progress": {"events": [{"message": bad, "progress": 0.5}]},
         });
         let slow = [Slow { osd: bad.into(), age: 1.0, what: bad.into(), waits: bad.into() }];
-        let told = page(&View { slow: &slow, daemons: &[(bad.to_owned(), false)], ..view(Some(&picture), true) });
+        let told = page(&View { slow: &slow, daemons: &[(bad.to_owned(), false)], ..view(Some(&picture), true) }, false);
         assert!(!told.contains("<script>alert") && told.contains("&lt;script&gt;alert"), "{told}");
         // In a message of the stream a line end would begin another message.
         let message = event(&sections(&view(Some(&picture), true)));
@@ -493,20 +595,44 @@ mod tests {
     }
 
     #[test]
+    fn who_is_not_in_sees_no_more_than_the_host() {
+        let link = login("h<1>", Some("a\"><script>"), Told::Nothing);
+        assert!(link.contains("h&lt;1&gt;") && link.contains("value=\"a&quot;&gt;&lt;script&gt;\"") && !link.contains("type=\"password\""), "{link}");
+        let password = login("h", None, Told::Wait(0));
+        assert!(password.contains("type=\"password\"") && password.contains("wait 1 s") && !password.contains("hidden"), "{password}");
+        assert!(login("h", None, Told::Wrong).contains("That was wrong") && !password.contains("That was wrong"));
+    }
+
+    #[test]
     fn a_page_without_a_picture_says_so() {
-        let told = page(&view(None, false));
+        let told = page(&view(None, false), false);
         assert!(told.contains("No monitor answers") && told.contains("h&lt;1&gt;"), "{told}");
         let empty = json!({});
-        assert!(page(&view(Some(&empty), false)).contains("No majority of the monitors"));
+        assert!(page(&view(Some(&empty), false), false).contains("No majority of the monitors"));
     }
 
     #[test]
     fn a_thousand_disks_are_a_short_page() {
         let osd = |id: i32| json!({"id": id, "host": format!("host-{}", id / 24), "up": id % 50 != 0, "in": true, "total": 1e13, "available": 5e12, "class": "ssd", "devices": "sda"});
         let picture = json!({"osds": (0..1000).map(osd).collect::<Vec<_>>(), "pools": (0..500).map(|id| json!({"id": id, "name": "pool"})).collect::<Vec<_>>()});
-        let told = page(&view(Some(&picture), true));
+        let told = page(&view(Some(&picture), true), true);
         assert!(told.len() < 150_000, "{} bytes", told.len());
         assert!(told.contains("osd.50<") && !told.contains("osd.51<"), "those that are down are shown, the others are not");
+    }
+
+    #[test]
+    fn history_is_a_line_with_gaps() {
+        let line = chart("writes", &json!([0, 5, null, 10, 10]), |n| format!("{n}/s")).into_string();
+        assert!(line.contains("writes: at most 10/s") && line.contains("d=\"M0 19.0L1 10.0M3 1.0L4 1.0\"") && line.contains("0 0 4 20"), "{line}");
+        for nothing in [json!(null), json!([]), json!([1]), json!([null, null]), json!({"a": 1})] {
+            assert_eq!(chart("x", &nothing, bytes).into_string(), "");
+        }
+        let picture = json!({"pools": [{"id": 1, "name": "slow", "full_seconds": [2e6, 9e6]}, {"id": 2, "name": "quick<", "full_seconds": [4e5, 4.1e5]},
+            {"id": 3, "name": "never", "full_seconds": null}], "history": {"day": {"used": [1, 2]}}});
+        let told = capacity(&picture).into_string();
+        assert!(told.contains("quick&lt;") && told.contains("in 5 d") && told.contains("in use, 24 h: at most 2 B"), "{told}");
+        let pools = pools(&picture).into_string();
+        assert!(pools.contains("in 23 d to 104 d") && pools.matches("–").count() == 1, "{pools}");
     }
 
     #[test]

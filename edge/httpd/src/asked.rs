@@ -100,6 +100,13 @@ impl Asked {
     }
 }
 
+/// Returns the first value of a name in a form's body. It is decoded as a query is.
+pub fn form(body: &[u8], name: &str) -> Option<String> {
+    let body = std::str::from_utf8(body).ok()?;
+    let mut pairs = body.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    pairs.find(|(key, _)| decode(key) == name).map(|(_, value)| decode(value))
+}
+
 /// Decodes `%XX` and `+`. A percent sign without two digits stands for itself.
 fn decode(text: &str) -> String {
     let bytes = text.as_bytes();

@@ -1,6 +1,6 @@
 //! HTTP for what people and tools look at: metrics, pages, gateways for objects.
 //!
-//! It stands on hyper and tokio, with one runtime on one thread of its own
+//! It stands on hyper, tokio and rustls, with one runtime on one thread of its own
 //! ([why](../../../docs/decisions/0034-http-stands-on-hyper.md)). No other crate of ours knows of them: a site is a
 //! value that answers [`Asked`] with [`Reply`], and asks daemons in the meantime through [`blocking`].
 //!
@@ -14,6 +14,7 @@
 //! | what was asked | [`Asked`] |
 //! | what is answered, at once or bit by bit | [`Reply`], [`Frames`] |
 //! | what becomes of those who do not read | `pace.rs` |
+//! | certificates, TLS | [`Identity`] in `tls.rs` |
 
 #![forbid(unsafe_code)]
 
@@ -22,11 +23,13 @@ mod limits;
 mod pace;
 mod reply;
 mod server;
+mod tls;
 
-pub use asked::{Asked, NoBody};
+pub use asked::{Asked, NoBody, form};
 pub use limits::Limits;
 pub use reply::{Frames, Reply, Sent};
-pub use server::{Running, Server, Site};
+pub use server::{Listener, Running, Server, Site};
+pub use tls::{HOST_DAYS, Identity, Pair, authority, fingerprint, sign};
 
 pub use bytes::Bytes;
 

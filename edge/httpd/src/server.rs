@@ -1,7 +1,7 @@
 //! The server: who may connect, and for how long.
 
 use crate::pace::Paced;
-use crate::{Asked, Limits, Reply};
+use crate::{Asked, Identity, Limits, Reply};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::cell::RefCell;
@@ -18,17 +18,44 @@ use tokio::net::TcpStream;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use tokio::task::LocalSet;
+use tokio_rustls::LazyConfigAcceptor;
+use tokio_rustls::server::TlsStream;
 
 /// What answers.
 pub trait Site: Clone + Send + Sync + 'static {
     /// Answers a request. What it waits for may take [`Limits::answer_time`].
     fn answer(&self, asked: Asked) -> impl Future<Output = Reply>;
+
+    /// Returns what is shown to somebody who connects to a listener with TLS; without one, the connection ends. It is asked for each
+    /// connection, within [`Limits::head_time`].
+    fn identity(&self) -> impl Future<Output = Option<Identity>> {
+        std::future::ready(None)
+    }
+}
+
+/// A place where a server listens.
+#[derive(Debug)]
+pub struct Listener {
+    socket: TcpListener,
+    secret: bool,
+}
+
+impl Listener {
+    /// Speaks HTTP.
+    pub fn plain(socket: TcpListener) -> Self {
+        Self { socket, secret: false }
+    }
+
+    /// Speaks HTTP through TLS.
+    pub fn secret(socket: TcpListener) -> Self {
+        Self { socket, secret: true }
+    }
 }
 
 /// What is served.
 pub struct Server<S> {
-    /// Place where it listens.
-    pub listeners: Vec<TcpListener>,
+    /// Places where it listens.
+    pub listeners: Vec<Listener>,
     /// The bounds.
     pub limits: Limits,
     /// What answers.
@@ -71,7 +98,7 @@ impl<S: Site> Server<S> {
             .thread_name(format!("{name}.ask"))
             .build()?;
         for listener in &self.listeners {
-            listener.set_nonblocking(true)?;
+            listener.socket.set_nonblocking(true)?;
         }
         let (stop, stopped) = oneshot::channel();
         let body = move || {
@@ -148,12 +175,14 @@ impl Drop for Place {
 /// What those hear who find no place.
 const NO_PLACE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\nretry-after: 10\r\n\r\n";
 
-async fn accept<S: Site>(listener: TcpListener, door: &Rc<Door>, site: &S) {
-    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
+async fn accept<S: Site>(Listener { socket, secret }: Listener, door: &Rc<Door>, site: &S) {
+    let Ok(listener) = tokio::net::TcpListener::from_std(socket) else { return };
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => match door.enter(peer.ip()) {
-                Some(place) => drop(tokio::task::spawn_local(connection(stream, peer, place, site.clone()))),
+                Some(place) => drop(tokio::task::spawn_local(connection((stream, secret), peer, place, site.clone()))),
+                // What is no TLS says nothing there.
+                None if secret => drop(stream),
                 None => refuse(stream).await,
             },
             // A connection that broke at once, or no more sockets: others are served meanwhile.
@@ -167,13 +196,27 @@ async fn refuse(mut stream: TcpStream) {
     let _ = tokio::time::timeout(Duration::from_millis(1), stream.write_all(NO_PLACE)).await;
 }
 
-async fn connection<S: Site>(stream: TcpStream, peer: SocketAddr, place: Place, site: S) {
+async fn connection<S: Site>((stream, secret): (TcpStream, bool), peer: SocketAddr, place: Place, site: S) {
     // Answers are written whole: nothing is gained by waiting for more.
     let _ = stream.set_nodelay(true);
     let Ok(local) = stream.local_addr() else { return };
     let limits = place.door.limits.clone();
-    serve(Paced::new(stream, &limits), (peer, local), (false, !place.crowded), &limits, site).await;
+    let stream = Paced::new(stream, &limits);
+    if secret {
+        // Who does not shake hands in time is let go, as who sends no head.
+        if let Ok(Some(stream)) = tokio::time::timeout(limits.head_time, shake(stream, &site)).await {
+            serve(stream, (peer, local), (true, !place.crowded), &limits, site).await;
+        }
+    } else {
+        serve(stream, (peer, local), (false, !place.crowded), &limits, site).await;
+    }
     drop(place);
+}
+
+/// Begins TLS. An error is the client's.
+async fn shake<S: Site, T: AsyncRead + AsyncWrite + Unpin>(stream: T, site: &S) -> Option<TlsStream<T>> {
+    let begun = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream).await.ok()?;
+    begun.into_stream(site.identity().await?.0).await.ok()
 }
 
 async fn serve<S: Site, T: AsyncRead + AsyncWrite + Unpin>(

@@ -1,19 +1,38 @@
 //! A server and clients that mean it ill, or are broken. Each test has a server of its own; times that are waited for
 //! have no upper bound but [`PATIENCE`], which says that it never came.
 
-use httpd::{Asked, Limits, Reply, Running, Sent, Server, Site};
+use httpd::{Asked, Identity, Limits, Listener, Reply, Running, Sent, Server, Site};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes of `/large`: more than what two kernels buffer.
 const LARGE: usize = 64 << 20;
 
+/// Seconds since 1970 at which certificates of these tests begin: their clients look at the clock.
+fn now() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs()
+}
+
+/// An authority, and a host of it.
+static PAIRS: LazyLock<[httpd::Pair; 2]> = LazyLock::new(|| {
+    let root = httpd::authority("tests", now()).unwrap();
+    let host = httpd::sign(&root, "tests", &["127.0.0.1".into(), "localhost".into()], now()).unwrap();
+    [root, host]
+});
+
 #[derive(Clone)]
 struct Echo;
 
 impl Site for Echo {
+    async fn identity(&self) -> Option<Identity> {
+        Identity::new(&PAIRS[1]).ok()
+    }
+
     async fn answer(&self, asked: Asked) -> Reply {
         match asked.path() {
             "/large" => Reply::new(200, "text/plain", vec![b'x'; LARGE]),
@@ -40,6 +59,7 @@ impl Site for Echo {
                 reply
             }
             "/name" => Reply::text(200, &asked.query("of").unwrap_or_default()).with("x-bad", "a\nb").with("x-good", "1"),
+            "/secret" => Reply::text(200, if asked.secret { "it came through TLS" } else { "it did not" }),
             _ if asked.looks() => Reply::text(200, "hello"),
             _ => match asked.body().await {
                 Ok(body) => Reply::new(200, "text/plain", body),
@@ -52,7 +72,7 @@ impl Site for Echo {
 fn start(limits: Limits) -> (Running, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap();
-    (Server { listeners: vec![listener], limits, site: Echo }.start("web").unwrap(), at)
+    (Server { listeners: vec![Listener::plain(listener)], limits, site: Echo }.start("web").unwrap(), at)
 }
 
 fn small() -> Limits {
@@ -260,4 +280,115 @@ fn a_server_ends_when_it_is_dropped() {
     drop(running);
     assert_eq!(rest(&mut open), "");
     assert!(TcpStream::connect(at).is_err());
+}
+
+/// A server that speaks TLS.
+fn start_secret(limits: Limits) -> (Running, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    (Server { listeners: vec![Listener::secret(listener)], limits, site: Echo }.start("web").unwrap(), at)
+}
+
+/// A client that trusts this authority alone.
+fn trusting(authority: &str) -> Arc<rustls::ClientConfig> {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(authority.as_bytes()).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider).with_protocol_versions(&[&rustls::version::TLS13]).unwrap();
+    Arc::new(config.with_root_certificates(roots).with_no_client_auth())
+}
+
+type Secret = rustls::StreamOwned<rustls::ClientConnection, TcpStream>;
+
+fn shake(at: SocketAddr, name: &str, config: Arc<rustls::ClientConfig>) -> Secret {
+    let name = ServerName::try_from(name.to_owned()).unwrap();
+    rustls::StreamOwned::new(rustls::ClientConnection::new(config, name).unwrap(), connect(at))
+}
+
+/// Asks through TLS; an error is what the client says of the server.
+fn ask_secretly(at: SocketAddr, name: &str, authority: &str, path: &str) -> Result<String, String> {
+    let mut stream = shake(at, name, trusting(authority));
+    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).map_err(|e| e.to_string())?;
+    let mut all = Vec::new();
+    match stream.read_to_end(&mut all) {
+        Err(e) if all.is_empty() => Err(e.to_string()),
+        _ => Ok(String::from_utf8_lossy(&all).into_owned()),
+    }
+}
+
+#[test]
+fn tls_is_spoken_with_those_who_trust_the_authority() {
+    let (_running, at) = start_secret(Limits::default());
+    for name in ["127.0.0.1", "localhost"] {
+        let told = ask_secretly(at, name, &PAIRS[0].certificate, "/secret").unwrap();
+        assert!(told.starts_with("HTTP/1.1 200") && told.ends_with("it came through TLS\n"), "{told}");
+    }
+    assert!(ask_secretly(at, "elsewhere.example", &PAIRS[0].certificate, "/").is_err(), "a name that it has not");
+    let other = httpd::authority("tests", now()).unwrap();
+    assert!(ask_secretly(at, "localhost", &other.certificate, "/").is_err(), "another authority of the same name");
+    assert_eq!(ask(at, "GET /secret HTTP/1.1\r\nhost: x\r\n\r\n").matches("HTTP").count(), 0, "what is no TLS gets no answer");
+}
+
+#[test]
+fn who_does_not_shake_hands_is_let_go() {
+    let (_running, at) = start_secret(small());
+    assert_eq!(rest(&mut connect(at)), "", "nothing was sent");
+    let mut begun = connect(at);
+    begun.write_all(&[22, 3, 1, 2, 0, 1]).unwrap();
+    rest(&mut begun);
+    let mut state = 0x2545_f491_4f6c_dd1du64;
+    for round in 0..200 {
+        // Half of them begin as a handshake does.
+        let mut bytes = if round % 2 == 0 { vec![22, 3, 1, 0, 200, 1, 0, 0, 196, 3, 3] } else { Vec::new() };
+        for _ in 0..round {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            bytes.push((state >> 32) as u8);
+        }
+        let mut stream = connect(at);
+        let _ = stream.write_all(&bytes);
+    }
+    until_secret(at);
+    // One that says nothing in all 4 places, again and again: they are free again.
+    for _ in 0..3 {
+        let silent: Vec<TcpStream> = (0..4).map(|_| connect(at)).collect();
+        until_secret(at);
+        drop(silent);
+    }
+}
+
+#[test]
+fn who_reads_nothing_through_tls_is_let_go() {
+    let (_running, at) = start_secret(Limits { connections: 1, ..small() });
+    let mut deaf = shake(at, "localhost", trusting(&PAIRS[0].certificate));
+    deaf.write_all(b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+    deaf.flush().unwrap();
+    // Its place is the only one.
+    until_secret(at);
+    let mut begun = shake(at, "localhost", trusting(&PAIRS[0].certificate));
+    begun.write_all(b"GET / HTTP/1.1\r\nhost: ").unwrap();
+    let mut all = Vec::new();
+    let begin = Instant::now();
+    let _ = begun.read_to_end(&mut all);
+    assert!(begin.elapsed() < PATIENCE && !String::from_utf8_lossy(&all).contains("200 OK"), "half a head");
+    until_secret(at);
+}
+
+#[test]
+fn three_hundred_at_once_are_answered_or_turned_away() {
+    let (_running, at) = start_secret(Limits::default());
+    let held: Vec<TcpStream> = (0..300).map(|_| connect(at)).collect();
+    drop(held);
+    until_secret(at);
+}
+
+/// Asks through TLS until there is an answer, and fails after [`PATIENCE`].
+fn until_secret(at: SocketAddr) {
+    let begin = Instant::now();
+    while !ask_secretly(at, "localhost", &PAIRS[0].certificate, "/").is_ok_and(|told| told.starts_with("HTTP/1.1 200")) {
+        assert!(begin.elapsed() < PATIENCE, "never answered");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }

@@ -30,9 +30,9 @@ import rados  # noqa: E402
 import rbd  # noqa: E402
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", room) for room in ("lib",)]
 from live import Cluster, free_port  # noqa: E402
+from prometheus import Prometheus, get, samples, value  # noqa: E402
 
 BOARDS = "/etc/grafana/dashboards/ceph-dashboard"
-RULES = "/etc/prometheus/ceph/ceph_default_alerts.yml"
 # Boards about parts of Ceph that are not here.
 NOT_OURS = ("cephfs", "radosgw")
 # A name that must not break a line or a page.
@@ -49,90 +49,6 @@ PARTLY = {
     "Pool Overview": "columns of compression",
 }
 RATE = "20s"
-
-
-class Prometheus:
-    """A Prometheus, and a node_exporter beside it."""
-
-    def __init__(self, directory, target, host):
-        self.port, node = free_port(), free_port()
-        config, data = os.path.join(directory, "prometheus.yml"), os.path.join(directory, "prometheus")
-        # Rules are asked once a second, and wait for nothing.
-        rules = re.sub(r'for: "[^"]*"', 'for: "1s"', open(RULES).read())
-        with open(os.path.join(directory, "rules.yml"), "w") as out:
-            out.write(rules)
-        with open(config, "w") as out:
-            json.dump({
-                "global": {"scrape_interval": "1s", "evaluation_interval": "1s", "scrape_timeout": "1s"},
-                "rule_files": [os.path.join(directory, "rules.yml")],
-                "scrape_configs": [
-                    {"job_name": "ceph", "honor_labels": True, "static_configs": [{"targets": [target]}]},
-                    {"job_name": "node", "static_configs": [{"targets": [f"127.0.0.1:{node}"], "labels": {"instance": host}}]},
-                ],
-            }, out)
-        said = open(os.path.join(directory, "prometheus.log"), "wb")
-        self.processes = [
-            subprocess.Popen(["prometheus-node-exporter", f"--web.listen-address=127.0.0.1:{node}"], stdout=said, stderr=said),
-            subprocess.Popen(["prometheus", f"--config.file={config}", f"--storage.tsdb.path={data}",
-                              f"--web.listen-address=127.0.0.1:{self.port}"], stdout=said, stderr=said),
-        ]
-
-    def ask(self, what, **arguments):
-        url = f"http://127.0.0.1:{self.port}/api/v1/{what}?{urllib.parse.urlencode(arguments)}"
-        with urllib.request.urlopen(url, timeout=20) as answer:
-            return json.load(answer)["data"]
-
-    def query(self, expression):
-        return self.ask("query", query=expression)["result"]
-
-    def firing(self):
-        return {alert["labels"]["alertname"] for alert in self.ask("alerts")["alerts"] if alert["state"] == "firing"}
-
-    def until(self, what, test, seconds=60):
-        end, seen = time.monotonic() + seconds, None
-        while time.monotonic() < end:
-            try:
-                seen = test()
-                if seen:
-                    return seen
-            except OSError as e:
-                seen = e
-            time.sleep(0.5)
-        raise AssertionError(f"never: {what} ({seen})")
-
-    def stop(self):
-        for process in self.processes:
-            process.terminate()
-        for process in self.processes:
-            process.wait()
-
-
-def get(port, path="/metrics"):
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
-        return answer.headers["content-type"], answer.read().decode()
-
-
-SAMPLE = re.compile(r'^([a-z0-9_]+)(?:\{(.*)\})? (\S+)$')
-LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
-
-
-def samples(text):
-    """Name → list of (labels, value)."""
-    unescape = {"\\n": "\n", '\\"': '"', "\\\\": "\\"}
-    found = {}
-    for line in text.splitlines():
-        if line.startswith("#"):
-            continue
-        name, labels, value = SAMPLE.match(line).groups()
-        labels = {k: re.sub(r'\\[n"\\]', lambda m: unescape[m.group()], v) for k, v in LABEL.findall(labels or "")}
-        found.setdefault(name, []).append((labels, float(value)))
-    return found
-
-
-def value(found, name, **labels):
-    fits = [v for have, v in found.get(name, []) if all(have.get(k) == v for k, v in labels.items())]
-    assert len(fits) == 1, f"{name}{labels}: {len(fits)} samples"
-    return fits[0]
 
 
 class Load(threading.Thread):

@@ -42,7 +42,7 @@ impl Section {
             Unit::None => "none",
         };
         json!({
-            "type": kind, "metric_type": metric, "value_type": value, "description": self.title(counter.name),
+            "type": kind, "metric_type": metric, "value_type": value, "description": counter.help,
             "nick": counter.nick, "priority": counter.priority, "units": units,
         })
     }

@@ -32,7 +32,7 @@ use types::{OsdId, PgId};
 const SHOWN: usize = 8;
 
 /// What can be asked, as a command's choices.
-pub const QUESTIONS: &str = "slow|groups|group|space|osd|recovery|scrub|clock|monitors|crash|health";
+pub const QUESTIONS: &str = "slow|groups|group|space|full|osd|recovery|scrub|clock|monitors|crash|health";
 
 /// What monitors know at one moment.
 pub struct Scene<'a> {
@@ -151,6 +151,13 @@ pub fn answer(scene: &Scene<'_>, about: Option<&str>, which: Option<&str>) -> Re
             None => space::answer(scene),
             Some(name) => match scene.state.pool_id(name) {
                 Some(id) => space::of_pool(scene, id),
+                None => refuse!(ENOENT, "unrecognized pool '{name}'"),
+            },
+        },
+        Some("full") => match which {
+            None => space::when_full(scene, None),
+            Some(name) => match scene.state.pool_id(name) {
+                Some(id) => space::when_full(scene, Some(id)),
                 None => refuse!(ENOENT, "unrecognized pool '{name}'"),
             },
         },

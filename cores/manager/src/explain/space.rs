@@ -1,8 +1,9 @@
 //! What space there is, for whom, and what takes it.
 
 use super::{Answer, SHOWN, Scene, counted, percent};
+use crate::history::forecast::Forecast;
 use crate::soft::Soft;
-use grammar::units::bytes;
+use grammar::units::{bytes, span};
 use maps::{Pool, pool_flags};
 use monstate::state::State;
 use types::{OsdId, PoolId};
@@ -85,11 +86,60 @@ pub(super) fn of_pool(s: &Scene<'_>, id: PoolId) -> Answer {
             a.because(format!("{} are free in the whole cluster, all copies counted", bytes(of_all)), "ceph df");
         }
     }
+    if let Some(told) = s.duties.history.forecast(id) {
+        a.because(format!("it will be full {}, at the pace of the last {}", within(&told), span(told.seen as u64)), format!("nacre explain full {name}"));
+    }
     quota(s, pool, name, &mut a);
     held(s, Some(id), &mut a);
     let text = format!("it has {} of data in {} objects", bytes(sum.num_bytes.max(0).cast_unsigned()), sum.num_objects);
     a.because(text, "ceph df detail");
     a.unknown("images in the trash, and blocks that guests deleted but did not discard", format!("rbd trash ls {name}"));
+    a
+}
+
+/// A span of time in which something is gone, as people say it: `in 12 to 19 days`.
+fn within(told: &Forecast) -> String {
+    let (unit, word) = match told.soonest {
+        secs if secs < 7200.0 => (60.0, "minutes"),
+        secs if secs < 172_800.0 => (3600.0, "hours"),
+        _ => (86_400.0, "days"),
+    };
+    let (soonest, latest) = ((told.soonest / unit).floor(), (told.latest / unit).ceil());
+    if latest - soonest <= 1.0 { format!("in about {latest} {word}") } else { format!("in {soonest} to {latest} {word}") }
+}
+
+/// When a pool, or any, will be full at the pace of the last day.
+pub(super) fn when_full(s: &Scene<'_>, only: Option<PoolId>) -> Answer {
+    let mut a = Answer::default();
+    let history = &s.duties.history;
+    let (map, known) = (&s.state.osdmap, history.known());
+    let mut told: Vec<(PoolId, Forecast)> = map.pools.keys().filter(|id| only.is_none_or(|only| only == **id)).filter_map(|id| Some((*id, history.forecast(*id)?))).collect();
+    told.sort_by(|x, y| x.1.soonest.total_cmp(&y.1.soonest));
+    for (id, forecast) in told.iter().take(SHOWN) {
+        let name = s.state.pool_name(*id);
+        a.say(format!("Pool {name} will be full {}, at the pace of the last {}.", within(forecast), span(forecast.seen as u64)));
+        if let Some(room) = map.pool(*id).and_then(|pool| room(s.state, s.soft, pool)) {
+            let text = format!("clients can write {} more to it until {} is full", bytes(room.bytes), s.osd(room.first));
+            a.because(text, format!("nacre explain space {name}"));
+        }
+        a.helps("add disks or hosts, or remove what nobody needs", format!("rbd du -p {name}"));
+    }
+    if told.len() > SHOWN {
+        a.say(format!("{} other pools fill, too.", told.len() - SHOWN));
+    }
+    let what = only.map_or_else(|| "No pool".to_owned(), |id| format!("Pool {}", s.state.pool_name(id)));
+    if told.is_empty() {
+        let six = 6 * 3600;
+        a.say(if known < six {
+            format!("That is not known yet: it follows from six hours of history, and there are {}.", span(known))
+        } else if only.is_some() {
+            format!("{what} does not fill at the pace of the last {}.", span(known))
+        } else {
+            format!("{what} fills at the pace of the last {}.", span(known))
+        });
+    }
+    a.because(format!("of the last day, {} are known", span(known)), "");
+    a.unknown("what will be written otherwise than in the last day, and what quotas refuse before", "ceph osd pool get-quota POOL");
     a
 }
 
