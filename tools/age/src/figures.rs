@@ -50,6 +50,8 @@ pub struct Aged {
     pub memory: u64,
     /// What the store said that it held then, in bytes.
     pub says: u64,
+    /// Bytes of lists of this tool at most, which `memory` does not have.
+    pub lists: u64,
     /// Free blocks, runs of them, and the longest run.
     pub runs: (u64, u64, u64),
     /// Writes to the disk for an object of 4 MiB at 12 % free, the mean. None where the disk is not that full.
@@ -101,7 +103,7 @@ fn age_once(plan: &Plan) -> Result<Aged, String> {
         aged.nights.0.add(&rig.used());
         aged.nights.1 += 1;
     }
-    (aged.memory, aged.says) = (rig.memory(), rig.says());
+    (aged.memory, aged.says, aged.lists) = (rig.memory(), rig.says(), rig.lists());
     aged.runs = rig.store.free_runs();
     if !mixed && plan.kind != Kind::Omap {
         aged.long_write = Some(long_writes(&mut rig)?);
@@ -219,7 +221,7 @@ fn kib(bytes: u64, ops: u64) -> f64 {
 
 /// The head of the table of [`age`].
 pub const HEAD: &str = "\
-| profile | disk | operations | processor µs each | written, read KiB each | longest call ms (over 5 ms) | memory MiB of (says) | \
+| profile | disk | operations | processor µs each | written, read KiB each | longest call ms (over 5 ms) | memory MiB of (says, lists) | \
 a night: processor ms, MiB written | free runs: number, mean, longest MiB | writes of 4 MiB | open: processor ms, reads |\n\
 |---|---|---|---|---|---|---|---|---|---|---|\n";
 
@@ -229,7 +231,7 @@ pub fn row(plan: &Plan, aged: &Aged) -> String {
     let night = |n: u64| n as f64 / aged.nights.1.max(1) as f64;
     let mib = |blocks: f64| blocks * BLOCK as f64 / f64::from(1 << 20);
     format!(
-        "| {} | {}{} | {} | {:.1} | {:.1}, {:.1} | {:.1} {} ({}) | {} of {} ({}) | {:.0}, {:.0} | {}, {:.2}, {:.1} | {} | {:.0}, {} |\n",
+        "| {} | {}{} | {} | {:.1} | {:.1}, {:.1} | {:.1} {} ({}) | {} of {} ({}, {:.1}) | {:.0}, {:.0} | {}, {:.2}, {:.1} | {} | {:.0}, {} |\n",
         plan.kind.name(),
         size(plan.size),
         if plan.part < plan.size { ", mixed" } else { "" },
@@ -243,6 +245,7 @@ pub fn row(plan: &Plan, aged: &Aged) -> String {
         aged.memory >> 20,
         plan.memory >> 20,
         aged.says >> 20,
+        aged.lists as f64 / f64::from(1 << 20),
         night(aged.nights.0.processor) / 1e6,
         night(aged.nights.0.traffic.written_bytes) / f64::from(1 << 20),
         runs,

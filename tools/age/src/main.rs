@@ -48,7 +48,7 @@ fits into memory. Counted is the processor time of the store's own calls, in one
   behind it, how many took over 5 ms. The clock counts what the machine does for others in between: calls that do nothing take
   milliseconds now and then. So all is done three times, with the same calls, and the shortest time of each counts.
 - *Memory*: the most that the process had in memory, less the disk's model, beside the ceiling that was configured; and
-  what the store said that it held then. Lists of the clients, some MiB, count too.
+  what the store said that it held then. Lists of this tool do not count: how long they were at most, in MiB, stands behind it.
 - *A night*: six hours without requests behind each day, in which the store defragments.
 - *Writes of 4 MiB*: requests to the disk for a new object of 4 MiB at 12 % free, with its record in the journal.
 - *Open*: after a kill.
@@ -92,7 +92,16 @@ fn plan(profile: &str, size: &str, ops: u64) -> Result<Plan, String> {
         Kind::Buckets => ops / 4,
         _ => ops,
     };
-    Ok(Plan { kind, size, part: if size > MOST { LARGE } else { size }, memory: MEMORY, journal, days: (20, 10), ops, runs: RUNS })
+    Ok(Plan {
+        kind,
+        size,
+        part: if size > MOST { LARGE } else { size },
+        memory: MEMORY,
+        journal,
+        days: (20, 10),
+        ops,
+        runs: RUNS,
+    })
 }
 
 /// Returns what a process of its own wrote for people, and for us.

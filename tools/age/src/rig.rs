@@ -119,6 +119,11 @@ impl Slow {
         Ok(())
     }
 
+    /// Bytes of memory that they take here, about.
+    fn bytes(&self) -> u64 {
+        self.slow.len() as u64 * 48
+    }
+
     /// Returns the longest call, in nanoseconds of processor time, and what it did. What takes less than 1 ms is not known.
     pub fn longest(&self) -> (u64, &'static str) {
         self.slow.values().copied().max().unwrap_or((SLOW, "none"))
@@ -152,6 +157,9 @@ pub struct Rig {
     /// Resident bytes before the store was made, and the most since, less what the disk takes.
     before: u64,
     peak: u64,
+    /// Bytes of lists of the clients, and the most that the tool had in lists when it was looked at.
+    lists: u64,
+    own: u64,
     /// What the store said that it held when it took the most.
     says: u64,
 }
@@ -187,6 +195,8 @@ impl Rig {
             logs: vec![0; GROUPS as usize],
             before,
             peak: before,
+            lists: 0,
+            own: 0,
             says: 0,
         };
         rig.open()?;
@@ -307,18 +317,37 @@ impl Rig {
         self.submit(vec![ObjectChanges { object, changes }])
     }
 
+    /// The clients keep so many bytes in lists from now on.
+    pub fn keeps(&mut self, lists: u64) {
+        self.lists = lists;
+    }
+
+    /// Bytes of memory that this tool has in lists, the disk's not counted.
+    fn own(&self) -> u64 {
+        let queue = self.queue.capacity() * size_of::<DiskRequest>() + self.logs.capacity() * 8;
+        self.lists + queue as u64 + self.slow.bytes()
+    }
+
     fn look(&mut self) {
-        let mut now = resident().saturating_sub(self.disk.overhead());
+        let own = self.own();
+        self.own = self.own.max(own);
+        let beside = self.disk.overhead() + own;
+        let mut now = resident().saturating_sub(beside);
         if now > self.peak {
             // What was freed lies with the allocator for a while. The product gives it back once a second when memory is short.
             runtime::give_memory_back();
-            now = resident().saturating_sub(self.disk.overhead());
+            now = resident().saturating_sub(beside);
         }
         if now > self.peak {
             let held = self.store.memory();
             let all = held.blocks + held.pages + held.records + held.delta + held.maps + (held.onodes + held.ranges) * 512;
             (self.peak, self.says) = (now, all as u64);
         }
+    }
+
+    /// Returns the most bytes that the tool had in lists. [`Self::memory`] does not have them.
+    pub fn lists(&self) -> u64 {
+        self.own
     }
 
     /// Returns what the store said that it held when it took the most memory, in bytes.
