@@ -175,6 +175,14 @@ impl Store {
         }
     }
 
+    /// Bytes of memory that are in no share.
+    fn beside(&self) -> usize {
+        // An entry of a tree.
+        const MOVED: usize = 48;
+        let moved = self.checkpoint.as_ref().map_or(0, |c| c.moved.len() * MOVED);
+        self.space.map_bytes() + self.journal.beside() + self.counted() + self.shed.bytes() + moved
+    }
+
     /// Forgets all that is on disk, too: what is read next comes from there.
     pub fn drop_caches(&mut self) {
         self.caches.clear(&self.config.shares());
@@ -268,7 +276,7 @@ impl Store {
             self.give_back();
             self.discard();
             self.defragment();
-            self.caches.lend_unused(self.space.map_bytes() + self.journal.beside());
+            self.caches.lend_unused(self.beside());
             self.note_host();
             self.space.ask_sizes(&mut self.io, self.now);
         }

@@ -86,7 +86,7 @@ const STREAM: usize = 16;
 /// Runs that went are remembered for so many times the cache's memory.
 const REMEMBERED: usize = 2;
 /// Bytes that an entry takes beside its blocks, roughly: in a table, in a queue, and itself.
-const HEAD: usize = 128;
+const HEAD: usize = 160;
 /// Most blocks of one entry. A part of a long run can then stay without the rest.
 const LONGEST_RUN: u64 = 16;
 

@@ -278,14 +278,14 @@ impl Journal {
         self.records.knows(seq)
     }
 
-    /// Bytes of memory that data takes, with all of the groups that it is a part of.
+    /// Bytes of memory that data takes, with all of the groups that it is a part of, and where it is found.
     pub(crate) fn bytes(&self) -> usize {
-        self.records.bytes() + self.records.beside()
+        self.records.bytes() + self.beside()
     }
 
     /// Bytes of these that are no data.
     pub(crate) fn beside(&self) -> usize {
-        self.records.beside()
+        self.records.beside() + self.records.table()
     }
 
     /// Keeps data in memory that takes at most `limit` bytes, the newest. What is not in the ring stays.

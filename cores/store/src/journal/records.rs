@@ -135,6 +135,11 @@ impl Records {
         self.beside
     }
 
+    /// Bytes that the table of records takes.
+    pub(crate) fn table(&self) -> usize {
+        self.all.capacity() * size_of::<Record>()
+    }
+
     /// Records before `seq` are not needed any more, as far as they are in the ring.
     pub(crate) fn trim(&mut self, seq: u64) {
         while self.base < seq && self.all.front().is_some_and(|r| r.at.is_some() || r.data.is_none()) {
