@@ -50,8 +50,8 @@ use crate::journal::staged::Staged;
 use crate::onode::Onode;
 use crate::read::{all_there, gather};
 #[cfg(any(test, feature = "sim"))]
-use crate::scattered::Haste;
-use crate::scattered::{Found, Member, Part, Spot, Stage};
+use crate::scattered::MoveMistake;
+use crate::scattered::{Found, Haste, Member, Part, Spot, Stage};
 use crate::space::bits::CHUNK;
 use crate::space::refs;
 use crate::store::Store;
@@ -127,6 +127,12 @@ impl Store {
         self.scattered.haste = haste;
         self.set_defragment(true);
         self.scattered.hurry(self.now);
+    }
+
+    /// From now on it makes this mistake.
+    #[cfg(any(test, feature = "sim"))]
+    pub fn err_in_moves(&mut self, mistake: MoveMistake) {
+        self.scattered.mistake = Some(mistake);
     }
 
     /// Parts of objects that were moved since the store was opened.
@@ -205,7 +211,8 @@ impl Store {
             return false;
         }
         let (empty, chunks) = self.space.empty_chunks();
-        empty >= chunks.div_ceil(SPARE) && self.available_blocks() * AVAILABLE >= total && !self.space.host_exhausted(&self.io)
+        let enough = empty >= chunks.div_ceil(SPARE) || self.scattered.haste == Haste::Brisk;
+        enough && self.available_blocks() * AVAILABLE >= total && !self.space.host_exhausted(&self.io)
     }
 
     fn begin_walk(&mut self) {
@@ -345,7 +352,10 @@ impl Store {
         all_there(std::mem::take(&mut wishes))?;
         // Most parts need no look at who shares them.
         let whole = self.is_gathered() && self.spare_chunks() > self.scattered.left.div_ceil(CHUNK);
-        let worth = whole.then_some(self.scattered.worth());
+        let worth = match self.scattered.is_restless(self.counters.defrag.looked) {
+            true => Some(self.scattered.anything()),
+            false => whole.then_some(self.scattered.worth()),
+        };
         let most = index(self.part_ranges() * RANGE);
         if Part::of(&ranges, worth, most, |at| self.leaves(at), |_, _| false).is_none() {
             return Ok((None, next));
@@ -446,6 +456,8 @@ impl Store {
         };
         #[cfg(test)]
         let same = same || self.sabotage == Some(crate::sabotage::Sabotage::MoveUnlooked);
+        #[cfg(any(test, feature = "sim"))]
+        let same = same || self.scattered.mistake == Some(MoveMistake::MoveUnlooked);
         if !same {
             self.counters.defrag.changed += 1;
             self.part_left();
@@ -518,6 +530,10 @@ impl Store {
         for (member, range, patch) in &part.ranges {
             #[cfg(test)]
             if *member > 0 && self.sabotage == Some(crate::sabotage::Sabotage::MoveClonesUnlooked) {
+                continue;
+            }
+            #[cfg(any(test, feature = "sim"))]
+            if *member > 0 && self.scattered.mistake == Some(MoveMistake::MoveClonesUnlooked) {
                 continue;
             }
             let now = gather(view.extents((found.members[*member].id, *range)), &mut wishes)?;
