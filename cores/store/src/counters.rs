@@ -71,7 +71,7 @@ pub struct Memory {
     pub blocks: usize,
     /// Bytes of cached index pages.
     pub pages: usize,
-    /// Bytes of data that is in the journal only.
+    /// Bytes of data that is in the journal only, and of the journal groups that it keeps in memory.
     pub records: usize,
     /// Bytes of index changes since the last checkpoint.
     pub delta: usize,

@@ -50,8 +50,8 @@ use crate::journal::staged::Staged;
 use crate::onode::Onode;
 use crate::read::{all_there, gather};
 #[cfg(any(test, feature = "sim"))]
-use crate::scattered::Haste;
-use crate::scattered::{Found, Member, Part, Spot, Stage};
+use crate::scattered::MoveMistake;
+use crate::scattered::{Found, Haste, Member, Part, Spot, Stage};
 use crate::space::bits::CHUNK;
 use crate::space::refs;
 use crate::store::Store;
@@ -74,8 +74,9 @@ const LITTLE_MEMORY: u64 = 64 << 20;
 const NAMES: usize = 64;
 /// Objects that are looked at together: a head and its clones. Of more, so many at a time.
 const MEMBERS: usize = 64;
-/// Ranges of all objects that are looked at in one call. A part has no more, so its record has a bound, too.
-const LOOKED: u64 = 512;
+/// Ranges of all objects that are looked at in one call. A part has no more, so its record has a bound, too. Each has 16 blocks, and
+/// each of these takes some 500 ns.
+const LOOKED: u64 = 256;
 /// Runs that are read at a time.
 const READS: usize = 32;
 /// Parts of the disk: chunks that stay wholly free, blocks that stay available, blocks that wait for a checkpoint.
@@ -126,6 +127,12 @@ impl Store {
         self.scattered.haste = haste;
         self.set_defragment(true);
         self.scattered.hurry(self.now);
+    }
+
+    /// From now on it makes this mistake.
+    #[cfg(any(test, feature = "sim"))]
+    pub fn err_in_moves(&mut self, mistake: MoveMistake) {
+        self.scattered.mistake = Some(mistake);
     }
 
     /// Parts of objects that were moved since the store was opened.
@@ -204,7 +211,8 @@ impl Store {
             return false;
         }
         let (empty, chunks) = self.space.empty_chunks();
-        empty >= chunks.div_ceil(SPARE) && self.available_blocks() * AVAILABLE >= total && !self.space.host_exhausted(&self.io)
+        let enough = empty >= chunks.div_ceil(SPARE) || self.scattered.haste == Haste::Brisk;
+        enough && self.available_blocks() * AVAILABLE >= total && !self.space.host_exhausted(&self.io)
     }
 
     fn begin_walk(&mut self) {
@@ -241,12 +249,15 @@ impl Store {
     /// Looks at the next names, or at the next parts of objects.
     fn walk(&mut self) -> Read<()> {
         let mut looked = 0;
-        while looked < LOOKED {
+        loop {
             if self.scattered.at.is_none() && !self.next_objects()? {
                 return Ok(());
             }
             let Some(found) = self.scattered.at.clone() else { return Ok(()) };
             looked += self.window(&found) * found.members.len() as u64;
+            if looked > LOOKED {
+                return Ok(());
+            }
             let (part, next) = self.look_at(&found)?;
             self.counters.defrag.looked += 1;
             match next {
@@ -260,7 +271,6 @@ impl Store {
                 return Ok(());
             }
         }
-        Ok(())
     }
 
     /// Goes to the next object that is large enough, and takes what lies beside it in the index and has the same name: clones of it.
@@ -342,7 +352,10 @@ impl Store {
         all_there(std::mem::take(&mut wishes))?;
         // Most parts need no look at who shares them.
         let whole = self.is_gathered() && self.spare_chunks() > self.scattered.left.div_ceil(CHUNK);
-        let worth = whole.then_some(self.scattered.worth());
+        let worth = match self.scattered.is_restless(self.counters.defrag.looked) {
+            true => Some(self.scattered.anything()),
+            false => whole.then_some(self.scattered.worth()),
+        };
         let most = index(self.part_ranges() * RANGE);
         if Part::of(&ranges, worth, most, |at| self.leaves(at), |_, _| false).is_none() {
             return Ok((None, next));
@@ -443,6 +456,8 @@ impl Store {
         };
         #[cfg(test)]
         let same = same || self.sabotage == Some(crate::sabotage::Sabotage::MoveUnlooked);
+        #[cfg(any(test, feature = "sim"))]
+        let same = same || self.scattered.mistake == Some(MoveMistake::MoveUnlooked);
         if !same {
             self.counters.defrag.changed += 1;
             self.part_left();
@@ -515,6 +530,10 @@ impl Store {
         for (member, range, patch) in &part.ranges {
             #[cfg(test)]
             if *member > 0 && self.sabotage == Some(crate::sabotage::Sabotage::MoveClonesUnlooked) {
+                continue;
+            }
+            #[cfg(any(test, feature = "sim"))]
+            if *member > 0 && self.scattered.mistake == Some(MoveMistake::MoveClonesUnlooked) {
                 continue;
             }
             let now = gather(view.extents((found.members[*member].id, *range)), &mut wishes)?;

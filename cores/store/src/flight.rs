@@ -13,6 +13,27 @@ use objectstore::Damage;
 use std::collections::BTreeMap;
 use types::Rope;
 
+/// How far the store is with the mark of shared omaps, which is written beside checkpoints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Marking {
+    /// Nobody wants it, or it is there.
+    #[default]
+    None,
+    /// A transaction waits for it.
+    Wanted,
+    /// The first slot is being written.
+    First,
+    /// The second slot is being written.
+    Second,
+}
+
+impl Marking {
+    /// Returns true if a superblock is being written.
+    pub(crate) fn is_under_way(self) -> bool {
+        matches!(self, Self::First | Self::Second)
+    }
+}
+
 /// The stage of a checkpoint.
 pub(crate) enum Stage {
     /// Moving data out of the journal; done up to this extent.

@@ -84,4 +84,6 @@ pub fn bytes_of_disk(superblock: &[u8]) -> Option<u64> {
 
 pub use config::{Config, OpenError};
 pub use counters::{Counters, Defrag, Memory};
+#[cfg(any(test, feature = "sim"))]
+pub use scattered::MoveMistake;
 pub use store::Store;

@@ -13,6 +13,8 @@ pub(crate) enum Sabotage {
     FlipBeforeFlush,
     /// A store gets pages in pieces, and only the flip says so.
     FlipUnmarked,
+    /// Omaps are shared when one slot says so.
+    MarkOnce,
     /// Replay is not told which records the tree has already.
     ForgetSkipped,
     /// Some freed blocks are never free again.

@@ -31,6 +31,8 @@ const TOLD: Duration = DAY;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Blocks of a run, as a mean, from which on a part is left as it is (64 KiB).
 const LEAST: usize = 16;
+/// As a bound like [`LEAST`]: a part moves whether it gets better or not.
+const ANY: usize = usize::MAX;
 /// Fewest blocks that are moved: those of a large write. Objects of less than twice as many are left alone.
 const FEWEST: usize = LARGE / BLOCK;
 
@@ -41,7 +43,8 @@ pub(crate) enum Haste {
     /// Its walks are minutes and hours apart.
     #[default]
     None,
-    /// There are five walks a second, and what is small moves, too. For the simulator.
+    /// There are five walks a second. What is small moves, too, and every fourth part though it gets no better, and no chunk need be
+    /// empty: stores of the simulator are too young to lie scattered, and have few chunks.
     Brisk,
     /// The same without pauses. For tests of the store.
     Eager,
@@ -61,6 +64,18 @@ impl Haste {
     fn fewest(self) -> usize {
         if self == Self::None { FEWEST } else { 2 }
     }
+}
+
+/// What defragmentation does wrong, so that runs show that they would find it.
+#[cfg(any(test, feature = "sim"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MoveMistake {
+    /// It does not look whether a part changed while it was read.
+    MoveUnlooked,
+    /// It does not look whether a clone changed while what it shares was read.
+    MoveClonesUnlooked,
+    /// A part's record does not wait until its data is flushed.
+    MoveUnflushed,
 }
 
 /// An object of those that the walk is at.
@@ -168,6 +183,9 @@ pub(crate) struct Scattered {
     /// Damaged blocks that were told, and when: the id of the object, and the block.
     told: BTreeMap<(u64, u64), Mono>,
     pub(crate) haste: Haste,
+    /// A mistake to be found.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) mistake: Option<MoveMistake>,
 }
 
 impl Default for Scattered {
@@ -192,6 +210,8 @@ impl Default for Scattered {
             yielding: Yielding::default(),
             told: BTreeMap::new(),
             haste: Haste::None,
+            #[cfg(any(test, feature = "sim"))]
+            mistake: None,
         }
     }
 }
@@ -201,7 +221,12 @@ impl Scattered {
     pub(crate) fn switch(&mut self, on: bool, now: Mono) {
         if self.on != on {
             let next_at = now.plus(self.haste.wait(FIRST, PAUSE));
-            *self = Self { on, next_at, haste: self.haste, owed: self.owed, day: self.day, ..Self::default() };
+            let old = std::mem::take(self);
+            *self = Self { on, next_at, haste: old.haste, owed: old.owed, day: old.day, ..Self::default() };
+            #[cfg(any(test, feature = "sim"))]
+            {
+                self.mistake = old.mistake;
+            }
         }
     }
 
@@ -277,6 +302,16 @@ impl Scattered {
     /// blocks to move.
     pub(crate) fn worth(&self) -> (usize, usize) {
         (LEAST, self.haste.fewest())
+    }
+
+    /// Returns true if a part is to move whether it gets better or not. `looked`: parts that were looked at so far.
+    pub(crate) fn is_restless(&self, looked: u64) -> bool {
+        self.haste == Haste::Brisk && looked.is_multiple_of(4)
+    }
+
+    /// What makes any part worth its move.
+    pub(crate) fn anything(&self) -> (usize, usize) {
+        (ANY, self.haste.fewest())
     }
 
     /// The pause behind a step is so many times as long as the step took, while clients ask for something.
@@ -406,14 +441,14 @@ impl Part {
         let before = runs(all.iter().map(|(spot, block, _)| (spot.member, block.place)));
         let may_move = |at: u64, times: u32| !stays(at, times);
         let mut moving = match worth {
-            Some((least, _)) if all.len() < least * before => choose(&mut named, &may_move),
+            Some((least, _)) if all.len() < least.saturating_mul(before) => choose(&mut named, &may_move),
             _ => Vec::new(),
         };
         let after = runs(all.iter().map(|(spot, block, at)| {
             // Where no block of a disk is.
             (spot.member, index(&named, *at).map_or(block.place, |index| Place(1 << 45 | u64::from(index))))
         }));
-        if !worth.is_some_and(|(_, fewest)| moving.len() >= fewest && 2 * after <= before) {
+        if !worth.is_some_and(|(least, fewest)| moving.len() >= fewest && (2 * after <= before || least == ANY)) {
             named.iter_mut().for_each(|named| named.index = None);
             moving = choose(&mut named, &|at, times| leaves(at) && may_move(at, times));
         }

@@ -6,7 +6,7 @@ use crate::config::{Config, OpenError};
 use crate::counters::{Counters, Memory, Tally};
 use crate::doubts::Doubts;
 use crate::due::Due;
-use crate::flight::Checkpoint;
+use crate::flight::{Checkpoint, Marking};
 use crate::held::Held;
 use crate::index::overlay::Overlay;
 use crate::io::{DATA, Io, JOURNAL, Purpose, Writing};
@@ -52,8 +52,7 @@ pub struct Store {
     pub(crate) due: Due,
     /// The reserve for a delta that was reckoned last, and what it was reckoned from.
     pub(crate) reserve: Cell<([u64; 5], u64)>,
-    /// A transaction waits until the store has the version of shared omaps.
-    pub(crate) families_wanted: bool,
+    pub(crate) marking: Marking,
     pub(crate) shed: Shed,
     pub(crate) scattered: Scattered,
     pub(crate) caches: Caches,
@@ -105,7 +104,7 @@ impl Store {
             checkpoint: None,
             due: Due::default(),
             reserve: Cell::new(([u64::MAX; 5], 0)),
-            families_wanted: false,
+            marking: Marking::None,
             shed: Shed::default(),
             scattered: Scattered::default(),
             caches: Caches::new(&config.shares()),
@@ -174,6 +173,14 @@ impl Store {
             onodes: self.caches.onodes.borrow().len(),
             ranges: self.caches.ranges.borrow().len(),
         }
+    }
+
+    /// Bytes of memory that are in no share.
+    fn beside(&self) -> usize {
+        // An entry of a tree.
+        const MOVED: usize = 48;
+        let moved = self.checkpoint.as_ref().map_or(0, |c| c.moved.len() * MOVED);
+        self.space.map_bytes() + self.journal.beside() + self.counted() + self.shed.bytes() + moved
     }
 
     /// Forgets all that is on disk, too: what is read next comes from there.
@@ -258,6 +265,7 @@ impl Store {
             self.settle_limbo();
             self.try_hurt_again();
             self.run_stalled();
+            self.mark_families();
             self.unstuck();
             self.settle();
             self.form_groups();
@@ -268,7 +276,7 @@ impl Store {
             self.give_back();
             self.discard();
             self.defragment();
-            self.caches.lend_unused(self.space.map_bytes());
+            self.caches.lend_unused(self.beside());
             self.note_host();
             self.space.ask_sizes(&mut self.io, self.now);
         }
@@ -332,7 +340,11 @@ impl Store {
 
     /// Returns true if nothing waits to become durable.
     pub(crate) fn quiet(&self) -> bool {
-        self.waiting.is_empty() && self.is_journalled() && self.checkpoint.is_none() && !self.overlay.has_news()
+        !self.marking.is_under_way()
+            && self.waiting.is_empty()
+            && self.is_journalled()
+            && self.checkpoint.is_none()
+            && !self.overlay.has_news()
     }
 
     /// Returns true if all that was carried out is in the journal, durable.

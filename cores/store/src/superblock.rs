@@ -15,7 +15,7 @@ const JOURNAL_MAGIC: u64 = u64::from_le_bytes(*b"NACREJNL");
 /// Newest version of the disk format.
 pub(crate) const VERSION: u32 = 4;
 /// The version of a store that needs no later one. Opening marks an older store with it, before anything else is
-/// written. A checkpoint marks a store with [`PIECES`] or [`FAMILIES`] when it needs that.
+/// written. A checkpoint marks a store with [`PIECES`] when it needs that, and a transaction that waits with [`FAMILIES`].
 pub(crate) const PLAIN: u32 = 2;
 /// The oldest version that is opened.
 pub(crate) const OLDEST: u32 = 1;

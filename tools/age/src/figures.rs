@@ -3,12 +3,14 @@
 use crate::disk::{BLOCK, forgotten};
 use crate::goals::said;
 use crate::profiles::{Dice, Kind, Load, mix, small_objects};
-use crate::rig::{Rig, Used, object};
+use crate::rig::{Rig, Slow, Used, object};
 use objectstore::{ObjectChange, View};
 use store::Config;
 
 /// Most bytes of keys.
 const MOST_KEYS: u64 = 512 << 20;
+/// Nanoseconds of processor time from which on calls are counted in tables.
+const LONG: u64 = 5_000_000;
 /// Objects of 4 MiB that are written into the aged disk.
 const LONG_WRITES: u64 = 8;
 
@@ -29,10 +31,12 @@ pub struct Plan {
     pub days: (u64, u64),
     /// Operations of a day.
     pub ops: u64,
+    /// How often all of it is done, for the times of single calls; at least once.
+    pub runs: u32,
 }
 
 /// What came of it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Aged {
     /// Operations that were measured.
     pub ops: u64,
@@ -40,12 +44,14 @@ pub struct Aged {
     pub used: Used,
     /// What the nights used: all of them, and how many there were.
     pub nights: (Used, u64),
-    /// The longest call since the disk was empty, in nanoseconds of processor time, and which one it was.
-    pub longest: (u64, &'static str),
+    /// Calls that took long since the disk was empty.
+    pub slow: Slow,
     /// Most bytes that the store took of the process's memory.
     pub memory: u64,
     /// What the store said that it held then, in bytes.
     pub says: u64,
+    /// Bytes of lists of this tool at most, which `memory` does not have.
+    pub lists: u64,
     /// Free blocks, runs of them, and the longest run.
     pub runs: (u64, u64, u64),
     /// Writes to the disk for an object of 4 MiB at 12 % free, the mean. None where the disk is not that full.
@@ -59,6 +65,14 @@ pub struct Aged {
 /// # Errors
 /// The store failed, or found no rest.
 pub fn age(plan: &Plan) -> Result<Aged, String> {
+    let mut aged = age_once(plan)?;
+    for _ in 1..plan.runs {
+        aged.slow.meet(&age_once(plan)?.slow)?;
+    }
+    Ok(aged)
+}
+
+fn age_once(plan: &Plan) -> Result<Aged, String> {
     let config = Config { uuid: [1; 16], memory: plan.memory, journal_bytes: plan.journal, ..Config::default() };
     let mut rig = Rig::new(config, plan.size)?;
     let mixed = plan.part < plan.size;
@@ -78,7 +92,7 @@ pub fn age(plan: &Plan) -> Result<Aged, String> {
         load.day(&mut rig, plan.ops)?;
         rig.night()?;
     }
-    let mut aged = Aged { longest: rig.used().longest, ..Aged::default() };
+    let mut aged = Aged::default();
     for _ in 0..plan.days.1 {
         rig.zero();
         aged.ops += load.day(&mut rig, plan.ops)?;
@@ -89,8 +103,7 @@ pub fn age(plan: &Plan) -> Result<Aged, String> {
         aged.nights.0.add(&rig.used());
         aged.nights.1 += 1;
     }
-    aged.longest = aged.longest.max(aged.used.longest).max(aged.nights.0.longest);
-    (aged.memory, aged.says) = (rig.memory(), rig.says());
+    (aged.memory, aged.says, aged.lists) = (rig.memory(), rig.says(), rig.lists());
     aged.runs = rig.store.free_runs();
     if !mixed && plan.kind != Kind::Omap {
         aged.long_write = Some(long_writes(&mut rig)?);
@@ -99,7 +112,7 @@ pub fn age(plan: &Plan) -> Result<Aged, String> {
     rig.zero();
     rig.reopen()?;
     aged.open = rig.used();
-    aged.longest = aged.longest.max(aged.open.longest);
+    aged.slow = rig.slow().clone();
     Ok(aged)
 }
 
@@ -125,7 +138,7 @@ fn long_writes(rig: &mut Rig) -> Result<f64, String> {
 }
 
 /// What a new small object costs when there are many.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Grown {
     /// Objects that are there.
     pub objects: u64,
@@ -139,13 +152,25 @@ pub struct Grown {
     pub open: Used,
     /// What 1,000 reads of objects used then.
     pub reads: Used,
+    /// Calls that took long since the disk was empty.
+    pub slow: Slow,
 }
 
-/// Writes small objects, and measures at each of `steps`.
+/// Writes small objects, and measures at each of `steps`. All of it is done `runs` times, for the times of single calls.
 ///
 /// # Errors
 /// The store failed.
-pub fn grow(steps: &[u64], memory: u64, size: u64) -> Result<Vec<Grown>, String> {
+pub fn grow(steps: &[u64], memory: u64, size: u64, runs: u32) -> Result<Vec<Grown>, String> {
+    let mut out = grow_once(steps, memory, size)?;
+    for _ in 1..runs {
+        for (grown, again) in out.iter_mut().zip(grow_once(steps, memory, size)?) {
+            grown.slow.meet(&again.slow)?;
+        }
+    }
+    Ok(out)
+}
+
+fn grow_once(steps: &[u64], memory: u64, size: u64) -> Result<Vec<Grown>, String> {
     let config = Config { uuid: [1; 16], memory, ..Config::default() };
     let mut rig = Rig::new(config, size)?;
     let (mut at, mut out) = (0, Vec::new());
@@ -171,7 +196,7 @@ pub fn grow(steps: &[u64], memory: u64, size: u64) -> Result<Vec<Grown>, String>
         }
         grown.reads = rig.used();
         rig.rest()?;
-        (at, grown.memory) = (*objects, rig.memory());
+        (at, grown.memory, grown.slow) = (*objects, rig.memory(), rig.slow().clone());
         out.push(grown);
     }
     Ok(out)
@@ -196,7 +221,7 @@ fn kib(bytes: u64, ops: u64) -> f64 {
 
 /// The head of the table of [`age`].
 pub const HEAD: &str = "\
-| profile | disk | operations | processor µs each | written, read KiB each | longest call ms (over 5 ms) | memory MiB of (says) | \
+| profile | disk | operations | processor µs each | written, read KiB each | longest call ms (over 5 ms) | memory MiB of (says, lists) | \
 a night: processor ms, MiB written | free runs: number, mean, longest MiB | writes of 4 MiB | open: processor ms, reads |\n\
 |---|---|---|---|---|---|---|---|---|---|---|\n";
 
@@ -206,7 +231,7 @@ pub fn row(plan: &Plan, aged: &Aged) -> String {
     let night = |n: u64| n as f64 / aged.nights.1.max(1) as f64;
     let mib = |blocks: f64| blocks * BLOCK as f64 / f64::from(1 << 20);
     format!(
-        "| {} | {}{} | {} | {:.1} | {:.1}, {:.1} | {:.1} {} ({}) | {} of {} ({}) | {:.0}, {:.0} | {}, {:.2}, {:.1} | {} | {:.0}, {} |\n",
+        "| {} | {}{} | {} | {:.1} | {:.1}, {:.1} | {:.1} {} ({}) | {} of {} ({}, {:.1}) | {:.0}, {:.0} | {}, {:.2}, {:.1} | {} | {:.0}, {} |\n",
         plan.kind.name(),
         size(plan.size),
         if plan.part < plan.size { ", mixed" } else { "" },
@@ -214,12 +239,13 @@ pub fn row(plan: &Plan, aged: &Aged) -> String {
         micros(&aged.used, aged.ops),
         kib(aged.used.traffic.written_bytes, aged.ops),
         kib(aged.used.traffic.read_bytes, aged.ops),
-        aged.longest.0 as f64 / 1e6,
-        aged.longest.1,
-        aged.used.long + aged.nights.0.long,
+        aged.slow.longest().0 as f64 / 1e6,
+        aged.slow.longest().1,
+        aged.slow.over(LONG),
         aged.memory >> 20,
         plan.memory >> 20,
         aged.says >> 20,
+        aged.lists as f64 / f64::from(1 << 20),
         night(aged.nights.0.processor) / 1e6,
         night(aged.nights.0.traffic.written_bytes) / f64::from(1 << 20),
         runs,
@@ -233,7 +259,7 @@ pub fn row(plan: &Plan, aged: &Aged) -> String {
 
 /// The same for another process to read.
 pub fn raw(plan: &Plan, aged: &Aged) -> String {
-    let mut text = said("micros", micros(&aged.used, aged.ops)) + &said("longest_ms", aged.longest.0 as f64 / 1e6);
+    let mut text = said("micros", micros(&aged.used, aged.ops)) + &said("longest_ms", aged.slow.longest().0 as f64 / 1e6);
     text += &said("memory", aged.memory as f64 / plan.memory as f64);
     if let Some(writes) = aged.long_write {
         text += &said("long_write", writes);
@@ -248,7 +274,7 @@ pub fn raw_grown(rows: &[Grown], memory: u64) -> String {
         text += &said(&format!("micros.{}", row.objects), micros(&row.used, row.counted));
         text += &said(&format!("open_s.{}", row.objects), row.open.processor as f64 / 1e9);
         text += &said(&format!("memory.{}", row.objects), row.memory as f64 / memory as f64);
-        text += &said(&format!("longest_ms.{}", row.objects), row.used.longest.0.max(row.open.longest.0) as f64 / 1e6);
+        text += &said(&format!("longest_ms.{}", row.objects), row.slow.longest().0 as f64 / 1e6);
     }
     text
 }
@@ -265,8 +291,8 @@ open: processor ms, reads | a read at random: processor µs, disk reads |\n|---|
             row.objects,
             micros(&row.used, row.counted),
             kib(row.used.traffic.written_bytes, row.counted),
-            row.used.longest.0 as f64 / 1e6,
-            row.used.long,
+            row.slow.longest().0 as f64 / 1e6,
+            row.slow.over(LONG),
             row.memory >> 20,
             memory >> 20,
             row.open.processor as f64 / 1e6,

@@ -138,7 +138,14 @@ impl Load {
                 return Err(format!("there is no room for {} of {} blocks", self.has, self.share));
             }
         }
+        rig.keeps(self.bytes());
         Ok(())
+    }
+
+    /// Bytes of memory that its lists take.
+    fn bytes(&self) -> u64 {
+        let clones: usize = self.clones.iter().map(Vec::capacity).sum();
+        (self.live.capacity() * size_of::<(u64, u32)>() + self.cloned.capacity() * 4 + clones * 8) as u64
     }
 
     /// One day of so many operations. Gives how many were carried out: fewer if the disk is full.
@@ -186,6 +193,7 @@ impl Load {
             };
             done += u64::from(room);
         }
+        rig.keeps(self.bytes());
         Ok(done)
     }
 

@@ -7,7 +7,7 @@ use node::{DiskDone, DiskRequest, Mono, Now, Output, Outputs};
 use objectstore::{
     Event, Hold, MetaChange, ObjectChange, ObjectChanges, ObjectStore, Read, Refused, Ticket, Transaction, Unread,
 };
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use store::{Config, Store};
 use types::{HObject, ObjectId, PgId, SnapId, SpgId};
 
@@ -53,12 +53,8 @@ fn what(name: &'static str, before: &store::Counters, after: &store::Counters) -
 pub struct Used {
     /// Processor time of the store, in nanoseconds.
     pub processor: u64,
-    /// Processor time of its longest single call, in nanoseconds, and which call that was.
-    pub longest: (u64, &'static str),
     /// Calls.
     pub calls: u64,
-    /// Calls that took over 5 ms of processor time.
-    pub long: u64,
     /// Requests to the disk.
     pub traffic: Traffic,
     /// Checkpoints that ended.
@@ -73,9 +69,7 @@ impl Used {
     /// Adds what was used at another time.
     pub fn add(&mut self, other: &Self) {
         self.processor += other.processor;
-        self.longest = self.longest.max(other.longest);
         self.calls += other.calls;
-        self.long += other.long;
         self.traffic.reads += other.traffic.reads;
         self.traffic.read_bytes += other.traffic.read_bytes;
         self.traffic.writes += other.traffic.writes;
@@ -83,6 +77,61 @@ impl Used {
         self.checkpoints += other.checkpoints;
         self.index_bytes += other.index_bytes;
         self.journal_bytes += other.journal_bytes;
+    }
+}
+
+/// From so many nanoseconds of processor time on a call is remembered.
+const SLOW: u64 = 1_000_000;
+
+/// Calls that took long since the disk was empty.
+///
+/// The clock of processor time counts what the machine does meanwhile for others, too: a call that does nothing takes milliseconds
+/// now and then. But the same calls come in the same order whenever the same is done, so they are made several times, and the
+/// shortest time of each is the one that it needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Slow {
+    /// By the number of the call: nanoseconds of processor time, and what it did.
+    slow: BTreeMap<u64, (u64, &'static str)>,
+    /// Calls that there were.
+    calls: u64,
+}
+
+impl Slow {
+    fn note(&mut self, took: u64, what: impl FnOnce() -> &'static str) {
+        if took >= SLOW {
+            self.slow.insert(self.calls, (took, what()));
+        }
+        self.calls += 1;
+    }
+
+    /// Takes the shorter time of each call, of this run and another one of the same.
+    ///
+    /// # Errors
+    /// The other run did not do the same.
+    pub fn meet(&mut self, other: &Self) -> Result<(), String> {
+        if self.calls != other.calls {
+            return Err(format!("two runs of the same have {} and {} calls of the store", self.calls, other.calls));
+        }
+        self.slow.retain(|call, _| other.slow.contains_key(call));
+        for (call, (took, _)) in &mut self.slow {
+            *took = other.slow[call].0.min(*took);
+        }
+        Ok(())
+    }
+
+    /// Bytes of memory that they take here, about.
+    fn bytes(&self) -> u64 {
+        self.slow.len() as u64 * 48
+    }
+
+    /// Returns the longest call, in nanoseconds of processor time, and what it did. What takes less than 1 ms is not known.
+    pub fn longest(&self) -> (u64, &'static str) {
+        self.slow.values().copied().max().unwrap_or((SLOW, "none"))
+    }
+
+    /// Returns how many calls took over so many nanoseconds; at least 1 ms.
+    pub fn over(&self, nanos: u64) -> usize {
+        self.slow.values().filter(|(took, _)| *took > nanos).count()
     }
 }
 
@@ -101,12 +150,16 @@ pub struct Rig {
     /// Transactions and bytes of data since the last round.
     batch: (u64, usize),
     used: Used,
+    slow: Slow,
     since: (Traffic, store::Counters),
     /// Next entry of each group's log.
     logs: Vec<u64>,
     /// Resident bytes before the store was made, and the most since, less what the disk takes.
     before: u64,
     peak: u64,
+    /// Bytes of lists of the clients, and the most that the tool had in lists when it was looked at.
+    lists: u64,
+    own: u64,
     /// What the store said that it held when it took the most.
     says: u64,
 }
@@ -137,10 +190,13 @@ impl Rig {
             queue: VecDeque::new(),
             batch: (0, 0),
             used: Used::default(),
+            slow: Slow::default(),
             since: Default::default(),
             logs: vec![0; GROUPS as usize],
             before,
             peak: before,
+            lists: 0,
+            own: 0,
             says: 0,
         };
         rig.open()?;
@@ -171,11 +227,9 @@ impl Rig {
         let began = processor();
         let result = call(&mut self.store);
         let took = processor() - began;
-        let name = if took > self.used.longest.0 { what(name, &before, &self.store.counters()) } else { name };
+        self.slow.note(took, || what(name, &before, &self.store.counters()));
         self.used.processor += took;
         self.used.calls += 1;
-        self.used.long += u64::from(took > 5_000_000);
-        self.used.longest = self.used.longest.max((took, name));
         result
     }
 
@@ -263,18 +317,37 @@ impl Rig {
         self.submit(vec![ObjectChanges { object, changes }])
     }
 
+    /// The clients keep so many bytes in lists from now on.
+    pub fn keeps(&mut self, lists: u64) {
+        self.lists = lists;
+    }
+
+    /// Bytes of memory that this tool has in lists, the disk's not counted.
+    fn own(&self) -> u64 {
+        let queue = self.queue.capacity() * size_of::<DiskRequest>() + self.logs.capacity() * 8;
+        self.lists + queue as u64 + self.slow.bytes()
+    }
+
     fn look(&mut self) {
-        let mut now = resident().saturating_sub(self.disk.overhead());
+        let own = self.own();
+        self.own = self.own.max(own);
+        let beside = self.disk.overhead() + own;
+        let mut now = resident().saturating_sub(beside);
         if now > self.peak {
             // What was freed lies with the allocator for a while. The product gives it back once a second when memory is short.
             runtime::give_memory_back();
-            now = resident().saturating_sub(self.disk.overhead());
+            now = resident().saturating_sub(beside);
         }
         if now > self.peak {
             let held = self.store.memory();
             let all = held.blocks + held.pages + held.records + held.delta + held.maps + (held.onodes + held.ranges) * 512;
             (self.peak, self.says) = (now, all as u64);
         }
+    }
+
+    /// Returns the most bytes that the tool had in lists. [`Self::memory`] does not have them.
+    pub fn lists(&self) -> u64 {
+        self.own
     }
 
     /// Returns what the store said that it held when it took the most memory, in bytes.
@@ -404,6 +477,11 @@ impl Rig {
         }
     }
 
+    /// Returns the calls that took long since the disk was empty.
+    pub fn slow(&self) -> &Slow {
+        &self.slow
+    }
+
     /// Bytes that the store took of this process's memory at most.
     pub fn memory(&self) -> u64 {
         self.peak - self.before
@@ -413,5 +491,24 @@ impl Rig {
     pub fn available(&self) -> u64 {
         let space = self.store.space();
         space.available * 1000 / space.total.max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_took_long_once_only_was_somebody_else() {
+        let run = |times: &[u64]| {
+            let mut slow = Slow::default();
+            times.iter().for_each(|took| slow.note(*took, || "turn"));
+            slow
+        };
+        let mut slow = run(&[2 * SLOW, 10, 9 * SLOW, 6 * SLOW]);
+        assert_eq!((slow.longest().0, slow.over(5 * SLOW)), (9 * SLOW, 2));
+        slow.meet(&run(&[3 * SLOW, 8 * SLOW, 10, 5 * SLOW])).expect("as many calls");
+        assert_eq!((slow.longest(), slow.over(SLOW)), ((5 * SLOW, "turn"), 2));
+        assert!(slow.meet(&run(&[10, 10, 10])).is_err());
     }
 }

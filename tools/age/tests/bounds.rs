@@ -6,7 +6,7 @@ use age::profiles::Kind;
 const MIB: u64 = 1 << 20;
 
 fn aged(kind: Kind, size: u64, part: u64, ops: u64) -> Aged {
-    let plan = Plan { kind, size, part, memory: 32 * MIB, journal: 8 * MIB, days: (2, 2), ops };
+    let plan = Plan { kind, size, part, memory: 32 * MIB, journal: 8 * MIB, days: (2, 2), ops, runs: 1 };
     let aged = age(&plan).unwrap_or_else(|why| panic!("{}: {why}", kind.name()));
     print!("{}", age::figures::row(&plan, &aged));
     assert!(aged.says <= plan.memory + plan.memory / 10, "{}: the store says that it holds {} bytes", kind.name(), aged.says);

@@ -340,8 +340,10 @@ fn osd(
         memory: 64 << 20,
         memory_ceiling: Some(64 << 20),
     };
-    let (store, reopen) = open_store(plan, number, boot, meaning);
-    let mut store = Wrapped::new(store, reopen, meaning.1.clone(), plan.misdeed, boot.life);
+    // What lies scattered comes together all the time in half of all lives.
+    let brisk = boot.seed[9].is_multiple_of(2) && !plan.rests;
+    let (store, reopen) = open_store(plan, number, brisk, boot, meaning);
+    let mut store = Wrapped::new(store, reopen, meaning.1.clone(), plan.misdeed, boot.life).in_haste(brisk);
     store.moved = plan.moved.clone();
     if plan.wounds > 0 && (number == 0 || plan.wounds >= TOLD) {
         store = store.wounded(Wounds::new(bad.clone(), plan.wounds, boot.life));
@@ -362,7 +364,13 @@ fn osd(
 }
 
 /// The store as this start of the OSD opens it, and what to do if making it finds that it is there.
-fn open_store(plan: &Plan, number: usize, boot: &Boot, (meaning, made, lost): &Made) -> (Box<dyn Backend>, Option<Reopen>) {
+fn open_store(
+    plan: &Plan,
+    number: usize,
+    brisk: bool,
+    boot: &Boot,
+    (meaning, made, lost): &Made,
+) -> (Box<dyn Backend>, Option<Reopen>) {
     let (journal_bytes, memory) = match plan.store {
         StoreKind::Reference => return (Box::new(RefStore::open(meaning.clone(), boot.life + 1)), None),
         StoreKind::Real { journal, memory } => (journal, memory),
@@ -382,12 +390,13 @@ fn open_store(plan: &Plan, number: usize, boot: &Boot, (meaning, made, lost): &M
         // Every third store has a disk that is told what is free.
         discard: number % 3 == 1,
     };
-    // What lies scattered comes together all the time in half of all lives.
-    let brisk = boot.seed[9].is_multiple_of(2) && !plan.rests;
-    let made = made.get();
+    let (made, misdeed) = (made.get(), plan.misdeed);
     let ready = move |mut store: store::Store| {
         if brisk {
             store.defragment_briskly();
+        }
+        if let Some(Misdeed::Moves(mistake)) = misdeed {
+            store.err_in_moves(mistake);
         }
         Box::new(store)
     };

@@ -189,7 +189,7 @@ fn main() -> ExitCode {
         }
     }
     println!(
-        "{runs} runs, {} failed; {} operations, {} answered, {} faults, {} events, {} virtual seconds in {:?}; errors {:?}; {} undecided; {} reads at copies that do not lead",
+        "{runs} runs, {} failed; {} operations, {} answered, {} faults, {} events, {} virtual seconds in {:?}; errors {:?}; {} undecided; {} reads at copies that do not lead; {} parts moved",
         failed.len(),
         total.asked,
         total.answered,
@@ -199,7 +199,8 @@ fn main() -> ExitCode {
         began.elapsed(),
         total.errors,
         total.undecided,
-        total.asides
+        total.asides,
+        total.moved
     );
     if args.seeds == 1 && args.scenarios.len() == 1 {
         println!("trace hash {:016x}", total.hash);
@@ -217,6 +218,7 @@ fn add(total: &mut Report, report: &Report) {
     total.faults += report.faults;
     total.undecided += report.undecided;
     total.asides += report.asides;
+    total.moved += report.moved;
     for (number, count) in &report.errors {
         *total.errors.entry(*number).or_default() += count;
     }

@@ -77,6 +77,8 @@ pub enum Misdeed {
     FlushesOther,
     /// What a store tells its disk of as free gets one block more at its end.
     TrimsBeyond,
+    /// What stores bring together errs.
+    Moves(store::MoveMistake),
     /// A store that a fault has met wants to be woken at once from then on.
     Restless,
     /// A store that takes no writes does not say so.
@@ -159,6 +161,9 @@ const ALL: &[Misdeed] = &[
     Misdeed::ForgottenFlush,
     Misdeed::FlushesOther,
     Misdeed::TrimsBeyond,
+    Misdeed::Moves(store::MoveMistake::MoveUnlooked),
+    Misdeed::Moves(store::MoveMistake::MoveClonesUnlooked),
+    Misdeed::Moves(store::MoveMistake::MoveUnflushed),
     Misdeed::Restless,
     Misdeed::HiddenImpairment,
 ];
@@ -169,6 +174,7 @@ impl Misdeed {
         match self {
             Misdeed::Copies(mistake) => format!("{mistake:?}"),
             Misdeed::Monitors(mistake) => format!("{mistake:?}"),
+            Misdeed::Moves(mistake) => format!("{mistake:?}"),
             other => format!("{other:?}"),
         }
     }
@@ -202,7 +208,7 @@ impl Misdeed {
             Misdeed::SleepUncounted => "sleepers",
             Misdeed::ForgottenFlush | Misdeed::Restless => "store-flush",
             Misdeed::FlushesOther => "store-journal",
-            Misdeed::TrimsBeyond => "store-discard",
+            Misdeed::TrimsBeyond | Misdeed::Moves(_) => "store-discard",
             Misdeed::HiddenImpairment => "copies-index",
             Misdeed::Monitors(mistake) => match mistake {
                 mon::Mistake::EarlyVote => return ("voters", 130),
@@ -413,6 +419,9 @@ const SECOND_HALF: u64 = 1 << 63;
 /// Opens a store that turned out to be there.
 pub type Reopen = Box<dyn FnOnce() -> Box<dyn Backend>>;
 
+/// Turns between two checkpoints of a store that is to move much.
+pub(crate) const COMPACTS: u32 = 64;
+
 /// A store, perhaps with a misdeed.
 pub struct Wrapped {
     store: Box<dyn Backend>,
@@ -431,6 +440,9 @@ pub struct Wrapped {
     /// Parts of objects that defragmentation moved, of all stores and lives; and in this one.
     pub(crate) moved: Rc<Cell<u64>>,
     moved_here: u64,
+    /// True if what lies scattered comes together all the time; and turns so far.
+    brisk: bool,
+    turns: u32,
 }
 
 impl Wrapped {
@@ -457,7 +469,15 @@ impl Wrapped {
             impaired: None,
             moved: Rc::default(),
             moved_here: 0,
+            brisk: false,
+            turns: 0,
         }
+    }
+
+    /// The same store. If it brings together what lies scattered all the time, it makes checkpoints often: what changed since the last
+    /// one does not move.
+    pub(crate) fn in_haste(self, brisk: bool) -> Self {
+        Self { brisk, ..self }
     }
 
     /// The same store, which takes no writes while `impaired` says so, as if a page of its index were damaged.
@@ -502,6 +522,10 @@ impl Backend for Wrapped {
         }
         if let Some(wounds) = &mut self.wounds {
             self.events.extend(wounds.tell().map(Event::Rotten));
+        }
+        self.turns += 1;
+        if self.brisk && self.turns.is_multiple_of(COMPACTS) && self.store.readiness() == Readiness::Ready {
+            self.store.compact();
         }
         self.store.turn(now, out);
         let moved = self.store.moved_parts();

@@ -5,7 +5,7 @@
 //! soon, or the store says that it stops. And a store that has nothing to do does not ask to be woken.
 
 use crate::disk::DiskConfig;
-use crate::misdeed::Misdeed;
+use crate::misdeed::{COMPACTS, Misdeed};
 use crate::rng::Rng;
 use crate::world::{Boot, Crash, HostConfig, HostId, World};
 use bytes::Bytes;
@@ -291,6 +291,9 @@ impl StoreNode {
         if brisk {
             store.defragment_briskly();
         }
+        if let Some(Misdeed::Moves(mistake)) = plan.misdeed {
+            store.err_in_moves(mistake);
+        }
         let rng = Rng::new(u64::from_le_bytes(boot.seed[..8].try_into().expect("eight bytes")));
         Self {
             config,
@@ -527,6 +530,13 @@ impl StoreNode {
                 Mutation::of(o, ObjectChange::OmapRemoveRange(a.clone().min(b.clone()), a.max(b)))
             }
             32 => Mutation::of(o, ObjectChange::OmapClear),
+            // A clone that lies beside its head in the index: what they share moves in both at once.
+            33 if self.brisk && o.object.snap == SnapId::HEAD => {
+                let other = self.object(n).object.snap;
+                let snap = if other == SnapId::HEAD { SnapId(2) } else { other };
+                let clone = ObjectId { object: HObject::clone(&o.object).at(snap).into(), ..o.clone() };
+                Mutation::of(clone, ObjectChange::CloneOf(o))
+            }
             33 => Mutation::of(self.object(n), ObjectChange::CloneOf(o)),
             34 => Mutation::of(self.object(n), ObjectChange::TakeOver(o)),
             35..=37 => MetaChange::Set(self.key(), self.value()).into(),
@@ -564,6 +574,9 @@ impl Node for StoreNode {
                 if self.brisk {
                     self.store.defragment_briskly();
                 }
+                if let Some(Misdeed::Moves(mistake)) = self.plan.misdeed {
+                    self.store.err_in_moves(mistake);
+                }
             }
             Some(error) if self.phase == Phase::Opening => {
                 self.shared.borrow_mut().refused = Some(format!("not opened: {error}"));
@@ -581,6 +594,9 @@ impl Node for StoreNode {
         }
         if self.phase == Phase::Running && !self.stopping {
             self.work(now);
+        }
+        if self.brisk && self.phase == Phase::Running && self.turns.is_multiple_of(COMPACTS) {
+            self.store.compact();
         }
         self.store.turn(now, out);
         self.issued(out);

@@ -85,6 +85,8 @@ pub(crate) struct BlockCache {
 const STREAM: usize = 16;
 /// Runs that went are remembered for so many times the cache's memory.
 const REMEMBERED: usize = 2;
+/// Bytes that an entry takes beside its blocks, roughly: in a table, in a queue, and itself.
+const HEAD: usize = 160;
 /// Most blocks of one entry. A part of a long run can then stay without the rest.
 const LONGEST_RUN: u64 = 16;
 
@@ -238,6 +240,11 @@ impl BlockCache {
     /// Bytes of cached blocks.
     pub(crate) fn bytes(&self) -> usize {
         self.queues.iter().map(|q| q.bytes).sum()
+    }
+
+    /// Bytes that the entries take beside their blocks, roughly.
+    pub(crate) fn heads(&self) -> usize {
+        (self.singles.len() + self.runs.len()) * HEAD
     }
 
     fn insert_run(&mut self, standing: Standing, block: u64, value: Checked, shared: bool) {

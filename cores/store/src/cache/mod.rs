@@ -64,11 +64,12 @@ impl Caches {
         self.lend_unused(0);
     }
 
-    /// Blocks of data take what the other caches do not use, until they do. The maps of free blocks take `maps` bytes of
-    /// that.
-    pub(crate) fn lend_unused(&mut self, maps: usize) {
+    /// Blocks of data take what the other caches do not use, until they do. What the store holds beside all shares takes
+    /// of that first: `beside` bytes, and the heads of the entries here.
+    pub(crate) fn lend_unused(&mut self, beside: usize) {
         let entries = self.onodes.get_mut().unused() + self.ranges.get_mut().unused();
-        self.blocks.lend((self.pages.unused() + entries * ENTRY).saturating_sub(maps));
+        let unused = self.pages.unused() + entries * ENTRY;
+        self.blocks.lend(unused.saturating_sub(beside + self.blocks.heads()));
     }
 
     /// Drops some of the onodes and ranges that are on their way out. False if there are none.

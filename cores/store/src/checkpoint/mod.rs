@@ -5,7 +5,7 @@ mod merge;
 mod mover;
 
 use crate::block::BLOCK;
-use crate::flight::{Checkpoint, Stage};
+use crate::flight::{Checkpoint, Marking, Stage};
 use crate::io::{DATA, Purpose};
 use crate::space::limbo::Freed;
 use crate::space::{Flipped, Frozen};
@@ -37,10 +37,6 @@ impl Store {
     }
 
     fn checkpoint_due(&self) -> bool {
-        if self.families_wanted {
-            // A transaction waits for the version that this one brings.
-            return true;
-        }
         if self.stopping {
             return self.waiting.is_empty() && !self.quiet_on_disk();
         }
@@ -174,8 +170,9 @@ impl Store {
             Stage::Move(_) => self.move_some(c),
             Stage::Merge(_) => self.merge_some(c),
             Stage::Drain => {
-                // Data of the frozen delta's large writes must be on disk before the tree says so.
-                if c.writes == 0 && !self.pipeline.waits_for_data(c.seq) {
+                // Data of the frozen delta's large writes must be on disk before the tree says so. And one superblock is written at
+                // a time.
+                if c.writes == 0 && !self.marking.is_under_way() && !self.pipeline.waits_for_data(c.seq) {
                     c.stage = Stage::Flush;
                     #[cfg(test)]
                     if self.sabotage == Some(crate::sabotage::Sabotage::FlipBeforeFlush) {
@@ -219,8 +216,7 @@ impl Store {
     pub(crate) fn flushed(&mut self) {
         if let Some(c) = &mut self.checkpoint {
             let pieces = if c.in_pieces { PIECES } else { 0 };
-            let families = if self.families_wanted { FAMILIES } else { 0 };
-            c.version = self.sb.version.max(pieces).max(families);
+            c.version = self.sb.version.max(pieces);
         }
         #[cfg(test)]
         if self.sabotage == Some(crate::sabotage::Sabotage::FlipUnmarked) {
@@ -242,10 +238,49 @@ impl Store {
     /// The mark is durable. Groups have the older version until the flip, as the other slot has it, too.
     pub(crate) fn marked(&mut self) {
         self.sb.generation += 1;
+        if self.marking.is_under_way() {
+            return self.marked_families();
+        }
         let version = self.checkpoint.as_ref().map_or(self.sb.version, |c| c.version);
-        let why = if version >= FAMILIES { "objects may share an omap" } else { "pages of its index lie in pieces" };
-        self.log.push((Level::Info, format!("the store is marked with format version {version}: {why}")));
+        self.log
+            .push((Level::Info, format!("the store is marked with format version {version}: pages of its index lie in pieces")));
         self.flip();
+    }
+
+    /// Marks the store with the version of shared omaps, if a transaction waits for that. Both slots are marked, one after the
+    /// other, with the tree that counts: that takes two writes, and the checkpoint under way goes on beside them. Only when it is
+    /// about to write a superblock itself that comes first.
+    pub(crate) fn mark_families(&mut self) {
+        let flips =
+            matches!(self.checkpoint.as_deref(), Some(Checkpoint { stage: Stage::Flush | Stage::Mark | Stage::Flip(_), .. }));
+        if self.marking == Marking::Wanted && !flips {
+            self.marking = Marking::First;
+            self.write_mark();
+        }
+    }
+
+    fn write_mark(&mut self) {
+        let sb = Superblock { version: FAMILIES, generation: self.sb.generation + 1, ..self.sb.clone() };
+        self.io.write(DATA, sb.slot() * BLOCK as u64, sb.encode().freeze().into(), true, Purpose::Mark);
+    }
+
+    /// A slot is marked with the version of shared omaps. Groups have the older version until the other one is, too.
+    fn marked_families(&mut self) {
+        #[cfg(test)]
+        if self.sabotage == Some(crate::sabotage::Sabotage::MarkOnce) {
+            self.marking = Marking::Second;
+        }
+        if self.marking == Marking::First {
+            self.marking = Marking::Second;
+            return self.write_mark();
+        }
+        self.marking = Marking::None;
+        self.sb.version = FAMILIES;
+        self.log.push((Level::Info, format!("the store is marked with format version {FAMILIES}: objects may share an omap")));
+        if let Some(c) = &mut self.checkpoint {
+            // It may have waited for the superblock.
+            c.busy = true;
+        }
     }
 
     /// Writes the superblock with the new tree.
@@ -280,7 +315,6 @@ impl Store {
         let Stage::Flip(sb) = c.stage else { unreachable!("only a flip writes the superblock") };
         self.clean_twice = self.sb.clean && sb.clean;
         self.sb = *sb;
-        self.families_wanted &= self.sb.version < FAMILIES;
         self.pieces.forget();
         self.holds.remove(&Owner::Checkpoint);
         self.counters.checkpoints += 1;

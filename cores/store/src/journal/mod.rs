@@ -178,9 +178,13 @@ impl Journal {
         let bytes = buf.freeze();
         (self.lsn, self.chain) = (header.lsn, header.crc);
         let mut flight = Flight { lsn: header.lsn, done: false, commits: Vec::with_capacity(members.len()), records: Vec::new() };
+        // Data of the group that is in memory keeps all of the group there. It goes in the order of the records.
+        let last = members.iter().filter(|member| member.blocks > 0).map(|member| member.seq).max();
+        let beside = bytes.len() - members.iter().map(|member| member.blocks as usize * BLOCK).sum::<usize>();
         for (member, start) in members.iter().zip(starts) {
             let from = index(start) * BLOCK;
-            self.records.formed(member.seq, bytes.slice(from..from + member.blocks as usize * BLOCK));
+            let beside = if last == Some(member.seq) { beside } else { 0 };
+            self.records.formed(member.seq, bytes.slice(from..from + member.blocks as usize * BLOCK), beside);
             flight.commits.push((member.ticket, member.submitted));
             flight.records.push((member.seq, at + start));
         }
@@ -274,12 +278,17 @@ impl Journal {
         self.records.knows(seq)
     }
 
-    /// Bytes of data in memory.
+    /// Bytes of memory that data takes, with all of the groups that it is a part of, and where it is found.
     pub(crate) fn bytes(&self) -> usize {
-        self.records.bytes()
+        self.records.bytes() + self.beside()
     }
 
-    /// Keeps at most `limit` bytes of data in memory, the newest. What is not in the ring stays.
+    /// Bytes of these that are no data.
+    pub(crate) fn beside(&self) -> usize {
+        self.records.beside() + self.records.table()
+    }
+
+    /// Keeps data in memory that takes at most `limit` bytes, the newest. What is not in the ring stays.
     pub(crate) fn thin(&mut self, limit: usize) {
         self.records.thin(limit);
     }

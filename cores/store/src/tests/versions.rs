@@ -4,6 +4,7 @@
 use super::world::World;
 use crate::OpenError;
 use crate::block::BLOCK;
+use crate::flight::Marking;
 use crate::index::page::{PageRef, Ptr};
 use crate::journal::group::Header;
 use crate::sabotage::Sabotage;
@@ -230,31 +231,37 @@ fn shares(world: &World) -> bool {
     shared(overlay.active()) || overlay.frozen().is_some_and(shared)
 }
 
+/// A store of [`PLAIN`] whose next clone of an omap shares it.
+fn before_the_first_shared(seed: u64) -> World {
+    let mut world = World::new(seed, seed.is_multiple_of(2));
+    (world.scattered, world.store.space.scatter) = (false, false);
+    copy_omaps(&mut world);
+    world.omaps = true;
+    for _ in 0..2 + seed {
+        (0..20).for_each(|_| world.submit_one());
+        world.store.due.want(true);
+        world.settle();
+    }
+    // The slot that is written first is not always the same.
+    if seed % 2 == 1 {
+        let before = world.store.sb.generation;
+        world.submit_one();
+        world.store.due.want(true);
+        while world.store.sb.generation == before {
+            world.pump();
+        }
+    }
+    assert!(marks(&world).iter().all(|mark| *mark <= PLAIN) && !shares(&world));
+    world.store.config.copied_omap = 0;
+    world
+}
+
 #[test]
 fn the_first_shared_omap_waits_for_the_mark_whenever_power_is_lost() {
     let mut seen = Vec::new();
     for seed in 0..6 {
         for pumps in 0.. {
-            let mut world = World::new(seed, seed.is_multiple_of(2));
-            (world.scattered, world.store.space.scatter) = (false, false);
-            copy_omaps(&mut world);
-            world.omaps = true;
-            for _ in 0..2 + seed {
-                (0..20).for_each(|_| world.submit_one());
-                world.store.due.want(true);
-                world.settle();
-            }
-            // The slot that is written first is not always the same.
-            if seed % 2 == 1 {
-                let before = world.store.sb.generation;
-                world.submit_one();
-                world.store.due.want(true);
-                while world.store.sb.generation == before {
-                    world.pump();
-                }
-            }
-            assert!(marks(&world).iter().all(|mark| *mark <= PLAIN) && !shares(&world));
-            world.store.config.copied_omap = 0;
+            let mut world = before_the_first_shared(seed);
             for i in 0..pumps {
                 if i % 5 == 0 {
                     world.submit_one();
@@ -280,11 +287,53 @@ fn the_first_shared_omap_waits_for_the_mark_whenever_power_is_lost() {
 }
 
 #[test]
+fn a_mark_in_one_slot_only_would_be_seen() {
+    let seen = (0..4).any(|seed| {
+        let mut world = before_the_first_shared(seed);
+        world.store.sabotage = Some(Sabotage::MarkOnce);
+        (0..2000).any(|i| {
+            if i % 5 == 0 {
+                world.submit_one();
+            }
+            world.pump();
+            shares(&world) && marks(&world) != [FAMILIES; 2]
+        })
+    });
+    assert!(seen, "the mistake was not seen");
+}
+
+#[test]
+fn the_mark_of_shared_omaps_waits_for_no_checkpoint() {
+    let mut beside = 0;
+    for seed in 0..20 {
+        let mut world = before_the_first_shared(seed);
+        // A checkpoint is under way most of the time.
+        while world.store.marking == Marking::None {
+            world.submit_one();
+            world.store.due.want(true);
+            world.pump();
+        }
+        let (tree, under_way) = (world.store.sb.tree, world.store.checkpoint.is_some());
+        while world.store.sb.version < FAMILIES {
+            world.pump();
+        }
+        // One that writes its superblock already may end first.
+        let flips = world.store.sb.tree - tree;
+        assert!(flips <= 1, "seed {seed}: {flips} checkpoints ended first");
+        beside += u64::from(under_way && flips == 0);
+        world.settle();
+        world.fsck();
+        world.check_all();
+    }
+    assert!(beside >= 5, "{beside} of 20 marks were made beside a checkpoint");
+}
+
+#[test]
 fn a_store_that_waits_for_the_mark_stops_cleanly() {
     for seed in 0..6 {
         let mut world = World::new(seed, false);
         (world.omaps, world.store.config.copied_omap) = (true, 0);
-        while !world.store.families_wanted {
+        while world.store.marking == Marking::None {
             world.submit_one();
         }
         world.restart();
