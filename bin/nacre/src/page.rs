@@ -69,7 +69,9 @@ fn link(dir: &Path) -> Result<u8> {
         );
     }
     if TcpStream::connect_timeout(&at, CONNECT).is_err() {
-        eprintln!("nacre: nothing listens at {at} now: does `nacre up` run here, and does its log say why the page is not served?");
+        eprintln!(
+            "nacre: nothing listens at {at} now: does `nacre up` run here, and does its log say why the page is not served?"
+        );
     }
     Ok(0)
 }

@@ -65,12 +65,26 @@ const ASKED: [(&str, &str); 27] = [
 
 /// Questions to the daemons of this host.
 const OF_DAEMONS: [&str; 8] = [
-    "status", "mon_status", "perf dump", "dump_ops_in_flight", "dump_blocked_ops", "dump_historic_ops", "config diff", "dump_watchers",
+    "status",
+    "mon_status",
+    "perf dump",
+    "dump_ops_in_flight",
+    "dump_blocked_ops",
+    "dump_historic_ops",
+    "config diff",
+    "dump_watchers",
 ];
 
 /// Files of the system.
 const OF_HOST: [&str; 8] = [
-    "/proc/meminfo", "/proc/loadavg", "/proc/uptime", "/proc/diskstats", "/proc/mounts", "/proc/pressure/io", "/proc/pressure/memory", "/etc/os-release",
+    "/proc/meminfo",
+    "/proc/loadavg",
+    "/proc/uptime",
+    "/proc/diskstats",
+    "/proc/mounts",
+    "/proc/pressure/io",
+    "/proc/pressure/memory",
+    "/etc/os-release",
 ];
 
 /// Words in names of options whose values are kept out.
@@ -91,7 +105,11 @@ pub(crate) fn support(args: &Support) -> Result<u8> {
     let left_out = archive.left_out.join("\n") + "\n";
     archive.add("left-out.txt", left_out.as_bytes())?;
     let bytes = archive.finish()?;
-    println!("{} has {} KiB. Names of pools, images, hosts and clients, and addresses, are in it; keys are not.", args.file.display(), bytes >> 10);
+    println!(
+        "{} has {} KiB. Names of pools, images, hosts and clients, and addresses, are in it; keys are not.",
+        args.file.display(),
+        bytes >> 10
+    );
     Ok(0)
 }
 

@@ -87,7 +87,10 @@ pub(super) fn of_pool(s: &Scene<'_>, id: PoolId) -> Answer {
         }
     }
     if let Some(told) = s.duties.history.forecast(id) {
-        a.because(format!("it will be full {}, at the pace of the last {}", within(&told), span(told.seen as u64)), format!("nacre explain full {name}"));
+        a.because(
+            format!("it will be full {}, at the pace of the last {}", within(&told), span(told.seen as u64)),
+            format!("nacre explain full {name}"),
+        );
     }
     quota(s, pool, name, &mut a);
     held(s, Some(id), &mut a);
@@ -113,12 +116,17 @@ pub(super) fn when_full(s: &Scene<'_>, only: Option<PoolId>) -> Answer {
     let mut a = Answer::default();
     let history = &s.duties.history;
     let (map, known) = (&s.state.osdmap, history.known());
-    let mut told: Vec<(PoolId, Forecast)> = map.pools.keys().filter(|id| only.is_none_or(|only| only == **id)).filter_map(|id| Some((*id, history.forecast(*id)?))).collect();
+    let mut told: Vec<(PoolId, Forecast)> = map
+        .pools
+        .keys()
+        .filter(|id| only.is_none_or(|only| only == **id))
+        .filter_map(|id| Some((*id, history.forecast(*id)?)))
+        .collect();
     told.sort_by(|x, y| x.1.soonest.total_cmp(&y.1.soonest));
     for (id, forecast) in told.iter().take(SHOWN) {
         let name = s.state.pool_name(*id);
         a.say(format!("Pool {name} will be full {}, at the pace of the last {}.", within(forecast), span(forecast.seen as u64)));
-        if let Some(room) = map.pool(*id).and_then(|pool| room(s.state, s.soft, pool)) {
+        if let Some(room) = map.pool(*id).and_then(|pool| room(s.state, s.soft, *id, pool)) {
             let text = format!("clients can write {} more to it until {} is full", bytes(room.bytes), s.osd(room.first));
             a.because(text, format!("nacre explain space {name}"));
         }
@@ -139,7 +147,10 @@ pub(super) fn when_full(s: &Scene<'_>, only: Option<PoolId>) -> Answer {
         });
     }
     a.because(format!("of the last day, {} are known", span(known)), "");
-    a.unknown("what will be written otherwise than in the last day, and what quotas refuse before", "ceph osd pool get-quota POOL");
+    a.unknown(
+        "what will be written otherwise than in the last day, and what quotas refuse before",
+        "ceph osd pool get-quota POOL",
+    );
     a
 }
 

@@ -161,7 +161,7 @@ impl History {
             let rates = soft.rates(Some(id));
             let values = [
                 soft.pool_sum(id).num_bytes.max(0) as f64,
-                room(state, soft, pool).map_or(f64::NAN, |room| room.bytes as f64),
+                room(state, soft, id, pool).map_or(f64::NAN, |room| room.bytes as f64),
                 rates.read_ops as f64,
                 rates.write_ops as f64,
                 rates.read_bytes as f64,
@@ -207,9 +207,11 @@ impl History {
         self.foretell(secs);
         let last = now.saturating_sub(1);
         let first = last - last % STEPS;
-        let mut of_pools: Vec<(f64, PoolId)> = self.series.iter().filter_map(|((pool, figure), series)| {
-            (*figure == "stored").then(|| Some((series.coarse.last()?, (*pool)?)))?
-        }).collect();
+        let mut of_pools: Vec<(f64, PoolId)> = self
+            .series
+            .iter()
+            .filter_map(|((pool, figure), series)| (*figure == "stored").then(|| Some((series.coarse.last()?, (*pool)?)))?)
+            .collect();
         of_pools.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let kept: BTreeSet<PoolId> = of_pools.into_iter().take(KEPT_POOLS).map(|(_, id)| id).collect();
         let mut lines = Vec::new();
@@ -255,9 +257,8 @@ impl History {
         let rooms = self.series.iter().filter(|((_, figure), _)| *figure == "room");
         self.forecasts = rooms
             .filter_map(|((pool, _), series)| {
-                let points: Vec<(f64, f64)> = (first..last)
-                    .filter_map(|step| Some(((step * KEPT_SECS) as f64, mean(&series.coarse, step)?)))
-                    .collect();
+                let points: Vec<(f64, f64)> =
+                    (first..last).filter_map(|step| Some(((step * KEPT_SECS) as f64, mean(&series.coarse, step)?))).collect();
                 Some(((*pool)?, forecast::foretell(&points)?))
             })
             .collect();

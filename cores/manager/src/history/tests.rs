@@ -82,8 +82,14 @@ fn clocks_that_jump_break_nothing() {
 #[test]
 fn what_is_no_history_is_left_out() {
     let bad = [
-        "", "x", "[]", "{}", r#"{"version":2,"from":1,"series":{}}"#, r#"{"version":1,"from":-1,"series":{"used":[1]}}"#,
-        r#"{"version":1,"from":18446744073709551615,"series":{"used":[1]}}"#, r#"{"version":1,"from":1,"series":[1]}"#,
+        "",
+        "x",
+        "[]",
+        "{}",
+        r#"{"version":2,"from":1,"series":{}}"#,
+        r#"{"version":1,"from":-1,"series":{"used":[1]}}"#,
+        r#"{"version":1,"from":18446744073709551615,"series":{"used":[1]}}"#,
+        r#"{"version":1,"from":1,"series":[1]}"#,
         r#"{"version":1,"from":1,"series":{"nothing":[1],"1.nothing":[1],"x.stored":[1],"used":[null,"a",{}]}}"#,
     ];
     let mut history = History::default();

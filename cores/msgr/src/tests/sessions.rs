@@ -318,7 +318,7 @@ fn a_client_that_takes_no_replies_is_not_served_and_others_are() {
 
 #[test]
 fn what_waits_for_all_clients_together_has_a_bound() {
-    let (mut net, deaf, good) = deaf_and_good(|limits| (limits.send_most, limits.send_window) = (200_000, 10_000));
+    let (mut net, _, _) = deaf_and_good(|limits| (limits.send_most, limits.send_window) = (200_000, 10_000));
     let who = |net: &Net, id: &str| {
         let named = |event: &Event| matches!(event, Event::Opened { peer, .. } if peer.name == name(id));
         net.events[0].iter().find(|event| named(event)).expect("it is open").session()
