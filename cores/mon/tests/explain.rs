@@ -3,7 +3,7 @@
 mod common;
 
 use common::SPACE;
-use common::cluster::{CLEAN, Cluster, DEGRADED, objects};
+use common::cluster::{Cluster, DEGRADED, objects};
 use messages::internal::{OsdReport, PgReport, Space};
 use messages::stats::ObjectStatSum;
 use types::{OsdId, PgId, PgState};
