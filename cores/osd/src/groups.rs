@@ -2,6 +2,7 @@
 
 use crate::maps::OSD_SCOPE;
 use maps::{OsdMap, Pool};
+use messages::osd::OsdOp;
 use node::{Mono, Now};
 use objectstore::{Event, Hold, ObjectStore, Read, Ticket, View};
 use pg::{Ctx, Effect, LogSize, Pg};
@@ -358,6 +359,14 @@ pub(crate) fn led_as(map: &OsdMap, pg: PgId) -> SpgId {
     // Nobody leads it where there is no position.
     let shard = position.and_then(|at| i8::try_from(at).ok()).unwrap_or(i8::MAX);
     SpgId { pg, shard: ShardId(shard) }
+}
+
+/// Returns the copy that an operation is for, if it is here. In a pool of shards it is the one that leads the group,
+/// whatever shard the client named: that it knows by its map, as this OSD does.
+pub(crate) fn addressed(map: &OsdMap, op: &OsdOp) -> SpgId {
+    let pg = PgId::new(op.locator.pool, op.pg.pg.seed);
+    let has_shards = map.pool(pg.pool).is_some_and(Pool::is_erasure);
+    if has_shards { led_as(map, pg) } else { SpgId { pg, shard: op.pg.shard } }
 }
 
 /// Those of the groups that this OSD leads which it does not have (`known` tells): those that come into being with the
