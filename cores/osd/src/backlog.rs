@@ -7,6 +7,7 @@
 //! its session wait behind it, in their order; meanwhile nothing more is received on that session. One operation always
 //! fits, however large its answer.
 
+use crate::groups::addressed;
 use crate::ops::Wait;
 use crate::{Early, Osd};
 use messages::code;
@@ -81,7 +82,7 @@ impl Osd {
         if op.snapid != SnapId::HEAD {
             return None;
         }
-        let head = ObjectId::of_shard(HObject::head(op.oid.clone(), &op.locator), self.addressed(op).shard);
+        let head = ObjectId::of_shard(HObject::head(op.oid.clone(), &op.locator), addressed(self.maps.current(), op).shard);
         let stat = self.store.stat(Hold(0), &head).ok()?;
         // A shard is shorter than its object.
         Some(

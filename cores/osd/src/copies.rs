@@ -3,7 +3,7 @@
 //! another one.
 
 use crate::Osd;
-use crate::groups::Slot;
+use crate::groups::{Slot, addressed};
 use crate::ops::{Arrival, Request};
 use crate::peers::Purpose;
 use messages::osd::{OsdOp, OsdOpReply};
@@ -114,7 +114,7 @@ impl Osd {
     }
 
     fn read_here(&mut self, now: Now, id: OpId, op: OsdOp) {
-        let Some(slot) = self.groups.find(&self.addressed(&op)) else {
+        let Some(slot) = self.groups.find(&addressed(self.maps.current(), &op)) else {
             // It is coming out of a split.
             return self.copies.objecter.not_here(id);
         };

@@ -5,7 +5,7 @@ use crate::bench::Asker;
 use crate::commands::{self, Answer, Dispatch, Told};
 use crate::copies::OURSELVES;
 use crate::doubts::Doubt;
-use crate::groups::{Slot, led_as};
+use crate::groups::{Slot, addressed};
 use crate::ops::{Arrival, Request, Wait};
 use crate::{Early, Osd, Phase, admit};
 use messages::internal::{OsdInstruct, ServiceKeys};
@@ -255,7 +255,7 @@ impl Osd {
             return self.let_go(key);
         }
         self.share_maps(session, op.epoch);
-        let pg = self.addressed(&op);
+        let pg = addressed(self.maps.current(), &op);
         let Some(known) = self.sessions.get(session) else { return self.let_go(key) };
         if let Err(refusal) = admit::admit(&self.maps.current().clone(), known, &op) {
             self.perf.denied += 1;
@@ -298,15 +298,6 @@ impl Osd {
         let (groups, mut world) = self.world(now);
         groups.call(slot, &mut world, |pg, ctx| pg.handle_op(ctx, client));
         self.count_answers(first);
-    }
-
-    /// The copy here that an operation is for. In a pool of shards it is the one that leads the group, whatever shard the
-    /// client named: that it knows by its map, as this OSD does.
-    pub(crate) fn addressed(&self, op: &OsdOp) -> SpgId {
-        let pg = PgId::new(op.locator.pool, op.pg.pg.seed);
-        let map = self.maps.current();
-        let has_shards = map.pool(pg.pool).is_some_and(maps::Pool::is_erasure);
-        if has_shards { led_as(map, pg) } else { SpgId { pg, shard: op.pg.shard } }
     }
 
     fn wait_for_map(&mut self, now: Now, early: Early, out: &mut Outputs) {

@@ -1,7 +1,8 @@
 //! The placement groups of this OSD: which exist, which are coming or going, and the way of store events to them.
 
 use crate::maps::OSD_SCOPE;
-use maps::OsdMap;
+use maps::{OsdMap, Pool};
+use messages::osd::OsdOp;
 use node::{Mono, Now};
 use objectstore::{Event, Hold, ObjectStore, Read, Ticket, View};
 use pg::{Ctx, Effect, LogSize, Pg};
@@ -353,6 +354,14 @@ pub(crate) fn led_as(map: &OsdMap, pg: PgId) -> SpgId {
     SpgId { pg, shard: map.leading_shard(pg) }
 }
 
+/// Returns the copy that an operation is for, if it is here. In a pool of shards it is the one that leads the group,
+/// whatever shard the client named: that it knows by its map, as this OSD does.
+pub(crate) fn addressed(map: &OsdMap, op: &OsdOp) -> SpgId {
+    let pg = PgId::new(op.locator.pool, op.pg.pg.seed);
+    let has_shards = map.pool(pg.pool).is_some_and(Pool::is_erasure);
+    if has_shards { led_as(map, pg) } else { SpgId { pg, shard: op.pg.shard } }
+}
+
 /// Those of the groups that this OSD leads which it does not have (`known` tells): those that come into being with the
 /// map after `old`, since their pool does, and those that others may have. Groups that come out of a split of one that
 /// is here are left to that.
@@ -371,7 +380,7 @@ pub(crate) fn unknown(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use maps::{Pool, pool_type, state};
+    use maps::{pool_type, state};
     use types::{HOLE, ShardId};
 
     #[test]

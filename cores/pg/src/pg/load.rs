@@ -48,11 +48,58 @@ pub(crate) struct Loading {
     pub(crate) maps: Vec<Arc<OsdMap>>,
 }
 
+/// Learns from the map how the pool keeps objects. Returns false if this program cannot serve that: the group is broken
+/// then, and says why. Nothing of it is read or changed until a map says something else ([`try_scheme`]).
+/// `stored`: the store has something of it.
+fn learn_scheme(pg: &mut Pg, ctx: &mut Ctx<'_>, stored: bool) -> bool {
+    // Of a pool that is gone nothing is served.
+    let Some(pool) = ctx.map.pools.get(&pg.core.id.pg.pool) else { return true };
+    let why = match Scheme::of(pg.core.id, pool, ctx.map) {
+        Ok(scheme) => {
+            (pg.core.scheme, pg.unserved) = (scheme, None);
+            return true;
+        }
+        Err(why) => why,
+    };
+    let text = format!("pg {} is not served by osd.{}: {why}", pg.core.id, ctx.whoami);
+    if pg.unserved.as_ref().is_none_or(|unserved| unserved.why != why) {
+        pg.core.log_line(ctx, Level::Error, text.clone());
+        ctx.out.push(Effect::ClusterLog { level: crate::api::ClusterLevel::Error, text });
+    }
+    pg.role = Role::Broken;
+    pg.unserved = Some(Unserved { why, stored });
+    // Who leads it hears that this copy is unable, so it must be known who does.
+    pg.core.history = History::begin(ctx.map, pg.core.id.pg);
+    pg.end_waiting(ctx);
+    false
+}
+
+/// Looks whether another map lets this program serve a group that it could not serve, and begins if so.
+pub(crate) fn try_scheme(pg: &mut Pg, ctx: &mut Ctx<'_>) {
+    let Some(stored) = pg.unserved.as_ref().map(|unserved| unserved.stored) else { return };
+    if !learn_scheme(pg, ctx, stored) {
+        return;
+    }
+    if stored {
+        pg.begin_load(ctx);
+    } else {
+        pg.core.history = History::begin(ctx.map, pg.core.id.pg);
+        pg.take_role(ctx);
+    }
+}
+
+/// Learns the scheme of a group that was loaded before its pool was in the map. False: it cannot be served.
+pub(crate) fn learn_late(pg: &mut Pg, ctx: &mut Ctx<'_>) -> bool {
+    let goes = matches!(pg.role, Role::Removing(_) | Role::Removed);
+    let lacks = !goes && !pg.core.id.shard.is_none() && pg.core.scheme.is_whole() && pg.unserved.is_none();
+    !lacks || learn_scheme(pg, ctx, true)
+}
+
 impl Pg {
     /// Makes a new group, of which this is the first copy, and writes its first meta keys.
     pub fn create(id: SpgId, ctx: &mut Ctx<'_>) -> Self {
         let mut pg = Self::found(id, ctx);
-        if !pg.learn_scheme(ctx, false) {
+        if !learn_scheme(&mut pg, ctx, false) {
             return pg;
         }
         pg.core.be_born(ctx);
@@ -63,7 +110,7 @@ impl Pg {
     /// Begins to lead a group of which nothing is here: other copies know whether there is one.
     pub fn seek(id: SpgId, ctx: &mut Ctx<'_>) -> Self {
         let mut pg = Self::found(id, ctx);
-        if pg.learn_scheme(ctx, false) {
+        if learn_scheme(&mut pg, ctx, false) {
             pg.take_role(ctx);
         }
         pg
@@ -72,7 +119,7 @@ impl Pg {
     /// A copy that holds nothing, and is about to be told what it shall hold.
     pub fn join(id: SpgId, ctx: &mut Ctx<'_>) -> Self {
         let mut pg = Self::found(id, ctx);
-        if pg.learn_scheme(ctx, false) {
+        if learn_scheme(&mut pg, ctx, false) {
             pg.role = Role::Replica(Box::default());
         }
         pg
@@ -105,55 +152,8 @@ impl Pg {
         self.begin_load(ctx);
     }
 
-    /// Learns from the map how the pool keeps objects. Returns false if this program cannot serve that: the group is broken
-    /// then, and says why. Nothing of it is read or changed until a map says something else ([`Pg::try_scheme`]).
-    /// `stored`: the store has something of it.
-    fn learn_scheme(&mut self, ctx: &mut Ctx<'_>, stored: bool) -> bool {
-        // Of a pool that is gone nothing is served.
-        let Some(pool) = ctx.map.pools.get(&self.core.id.pg.pool) else { return true };
-        let why = match Scheme::of(self.core.id, pool, ctx.map) {
-            Ok(scheme) => {
-                (self.core.scheme, self.unserved) = (scheme, None);
-                return true;
-            }
-            Err(why) => why,
-        };
-        let text = format!("pg {} is not served by osd.{}: {why}", self.core.id, ctx.whoami);
-        if self.unserved.as_ref().is_none_or(|unserved| unserved.why != why) {
-            self.core.log_line(ctx, Level::Error, text.clone());
-            ctx.out.push(Effect::ClusterLog { level: crate::api::ClusterLevel::Error, text });
-        }
-        self.role = Role::Broken;
-        self.unserved = Some(Unserved { why, stored });
-        // Who leads it hears that this copy is unable, so it must be known who does.
-        self.core.history = History::begin(ctx.map, self.core.id.pg);
-        self.end_waiting(ctx);
-        false
-    }
-
-    /// Looks whether another map lets this program serve a group that it could not serve, and begins if so.
-    pub(crate) fn try_scheme(&mut self, ctx: &mut Ctx<'_>) {
-        let Some(stored) = self.unserved.as_ref().map(|unserved| unserved.stored) else { return };
-        if !self.learn_scheme(ctx, stored) {
-            return;
-        }
-        if stored {
-            self.begin_load(ctx);
-        } else {
-            self.core.history = History::begin(ctx.map, self.core.id.pg);
-            self.take_role(ctx);
-        }
-    }
-
-    /// Learns the scheme of a group that was loaded before its pool was in the map. False: it cannot be served.
-    pub(crate) fn learn_late(&mut self, ctx: &mut Ctx<'_>) -> bool {
-        let goes = matches!(self.role, Role::Removing(_) | Role::Removed);
-        let lacks = !goes && !self.core.id.shard.is_none() && self.core.scheme.is_whole() && self.unserved.is_none();
-        !lacks || self.learn_scheme(ctx, true)
-    }
-
     fn begin_load(&mut self, ctx: &mut Ctx<'_>) {
-        if !self.learn_scheme(ctx, true) {
+        if !learn_scheme(self, ctx, true) {
             return;
         }
         let hold = self.core.next_hold(ctx);

@@ -7,6 +7,7 @@
 //! A letter is read only by who was in the same interval when it was written: the times for which sender and receiver know their
 //! interval to last must meet. Intervals part the time, so two that meet are one.
 
+use super::load::{learn_late, try_scheme};
 use super::{Pg, Role};
 use crate::api::{ClientOp, Ctx, Effect};
 use crate::letter::{Envelope, Letter, Sealed, nothing_of};
@@ -26,7 +27,7 @@ impl Pg {
         if !ctx.map.pools.contains_key(&self.core.id.pg.pool) {
             return;
         }
-        if !self.learn_late(ctx) {
+        if !learn_late(self, ctx) {
             return;
         }
         match &mut self.role {
@@ -45,7 +46,7 @@ impl Pg {
                 if self.core.history.created > 0 {
                     self.core.note_interval(ctx);
                 }
-                return self.try_scheme(ctx);
+                return try_scheme(self, ctx);
             }
             Role::Peering(_) | Role::Primary(_) | Role::Replica(_) | Role::Between => {}
         }
