@@ -141,7 +141,10 @@ fn post_all(dir: &Path, log: &Log) -> bool {
             continue;
         };
         match client.command_with(&json!({"prefix": "crash post"}), text.into_bytes(), PATIENCE) {
-            Ok(_) => log.say(Level::Warn, format!("a daemon of this host died: the report {name} is with the cluster now (ceph crash info)")),
+            Ok(_) => log.say(
+                Level::Warn,
+                format!("a daemon of this host died: the report {name} is with the cluster now (ceph crash info)"),
+            ),
             Err(Failure::Silence | Failure::Key) => return false,
             Err(Failure::Refused(_, why)) => log.say(Level::Error, format!("the report of a crash {name} is refused: {why}")),
         }

@@ -65,12 +65,26 @@ const ASKED: [(&str, &str); 27] = [
 
 /// Questions to the daemons of this host.
 const OF_DAEMONS: [&str; 8] = [
-    "status", "mon_status", "perf dump", "dump_ops_in_flight", "dump_blocked_ops", "dump_historic_ops", "config diff", "dump_watchers",
+    "status",
+    "mon_status",
+    "perf dump",
+    "dump_ops_in_flight",
+    "dump_blocked_ops",
+    "dump_historic_ops",
+    "config diff",
+    "dump_watchers",
 ];
 
 /// Files of the system.
 const OF_HOST: [&str; 8] = [
-    "/proc/meminfo", "/proc/loadavg", "/proc/uptime", "/proc/diskstats", "/proc/mounts", "/proc/pressure/io", "/proc/pressure/memory", "/etc/os-release",
+    "/proc/meminfo",
+    "/proc/loadavg",
+    "/proc/uptime",
+    "/proc/diskstats",
+    "/proc/mounts",
+    "/proc/pressure/io",
+    "/proc/pressure/memory",
+    "/etc/os-release",
 ];
 
 /// Words in names of options whose values are kept out.
@@ -91,7 +105,11 @@ pub(crate) fn support(args: &Support) -> Result<u8> {
     let left_out = archive.left_out.join("\n") + "\n";
     archive.add("left-out.txt", left_out.as_bytes())?;
     let bytes = archive.finish()?;
-    println!("{} has {} KiB. Names of pools, images, hosts and clients, and addresses, are in it; keys are not.", args.file.display(), bytes >> 10);
+    println!(
+        "{} has {} KiB. Names of pools, images, hosts and clients, and addresses, are in it; keys are not.",
+        args.file.display(),
+        bytes >> 10
+    );
     Ok(0)
 }
 
@@ -110,11 +128,10 @@ fn of_host(dir: &Path, archive: &mut Archive) -> Result<()> {
 fn of_daemons(dir: &Path, archive: &mut Archive) -> Result<()> {
     for path in files(dir, ".asok") {
         let name = stem(&path, ".asok");
-        for question in OF_DAEMONS {
+        let of_other = if name.starts_with("mon.") { "dump_watchers" } else { "mon_status" };
+        for question in OF_DAEMONS.into_iter().filter(|question| *question != of_other) {
             match admin::ask(&path, &json!({"prefix": question}).to_string()) {
                 Ok(told) => archive.add(&format!("daemons/{name}/{}.json", question.replace(' ', "-")), told.as_bytes())?,
-                // Monitors and OSDs have questions of their own.
-                Err(e) if e.to_string().contains("unknown") => {}
                 Err(e) => archive.left_out.push(format!("daemons/{name}: {question}: {e:#}")),
             }
         }

@@ -353,7 +353,9 @@ mod tests {
         }
         let here = |host, origin, fetched| is_from_here(Some(host), origin, fetched);
         assert!(here("h:8443", Some("https://h:8443"), None) && here("h", Some("https://h"), Some("same-origin")));
-        for origin in [None, Some("null"), Some("http://h:8443"), Some("https://h:8444"), Some("https://evil"), Some("https://h:8443.evil")] {
+        for origin in
+            [None, Some("null"), Some("http://h:8443"), Some("https://h:8444"), Some("https://evil"), Some("https://h:8443.evil")]
+        {
             assert!(!here("h:8443", origin, None), "{origin:?}");
         }
         assert!(!here("h", Some("https://h"), Some("same-site")) && !is_from_here(None, None, None));

@@ -206,6 +206,8 @@ pub fn login(host: &str, link: Option<&str>, told: Told) -> String {
                             input type="hidden" name="link" value=(link);
                             p { button autofocus { "Open the page" } }
                         } @else {
+                            // For those who keep passwords, and for programs that read pages aloud: there is one user.
+                            input type="text" name="user" value="nacre" autocomplete="username" hidden;
                             p { label for="password" { "Password" } }
                             p { input type="password" id="password" name="password" autocomplete="current-password" required autofocus; " " button { "Log in" } }
                         }
@@ -319,7 +321,9 @@ fn capacity(all: &Value) -> Markup {
 /// The pool that will be full first, and when.
 fn first_full(all: &Value) -> Option<(&str, String)> {
     let soonest = |pool: &&Value| pool["full_seconds"][0].as_f64();
-    let first = rows(&all["pools"]).filter(|pool| soonest(pool).is_some()).min_by(|a, b| soonest(a).partial_cmp(&soonest(b)).unwrap_or(std::cmp::Ordering::Equal))?;
+    let first = rows(&all["pools"])
+        .filter(|pool| soonest(pool).is_some())
+        .min_by(|a, b| soonest(a).partial_cmp(&soonest(b)).unwrap_or(std::cmp::Ordering::Equal))?;
     Some((text(&first["name"]), forecast(&first["full_seconds"])?))
 }
 
@@ -597,9 +601,17 @@ mod tests {
     #[test]
     fn who_is_not_in_sees_no_more_than_the_host() {
         let link = login("h<1>", Some("a\"><script>"), Told::Nothing);
-        assert!(link.contains("h&lt;1&gt;") && link.contains("value=\"a&quot;&gt;&lt;script&gt;\"") && !link.contains("type=\"password\""), "{link}");
+        assert!(
+            link.contains("h&lt;1&gt;")
+                && link.contains("value=\"a&quot;&gt;&lt;script&gt;\"")
+                && !link.contains("type=\"password\""),
+            "{link}"
+        );
         let password = login("h", None, Told::Wait(0));
-        assert!(password.contains("type=\"password\"") && password.contains("wait 1 s") && !password.contains("hidden"), "{password}");
+        assert!(
+            password.contains("type=\"password\"") && password.contains("wait 1 s") && !password.contains("name=\"link\""),
+            "{password}"
+        );
         assert!(login("h", None, Told::Wrong).contains("That was wrong") && !password.contains("That was wrong"));
     }
 
@@ -623,7 +635,12 @@ mod tests {
     #[test]
     fn history_is_a_line_with_gaps() {
         let line = chart("writes", &json!([0, 5, null, 10, 10]), |n| format!("{n}/s")).into_string();
-        assert!(line.contains("writes: at most 10/s") && line.contains("d=\"M0 19.0L1 10.0M3 1.0L4 1.0\"") && line.contains("0 0 4 20"), "{line}");
+        assert!(
+            line.contains("writes: at most 10/s")
+                && line.contains("d=\"M0 19.0L1 10.0M3 1.0L4 1.0\"")
+                && line.contains("0 0 4 20"),
+            "{line}"
+        );
         for nothing in [json!(null), json!([]), json!([1]), json!([null, null]), json!({"a": 1})] {
             assert_eq!(chart("x", &nothing, bytes).into_string(), "");
         }

@@ -33,7 +33,9 @@ pub fn foretell(points: &[(f64, f64)]) -> Option<Forecast> {
     }
     let mut slopes: Vec<f64> = Vec::with_capacity(n * (n - 1) / 2);
     for (at, (time, value)) in points.iter().enumerate() {
-        slopes.extend(points[at + 1..].iter().filter(|(later, _)| later > time).map(|(later, left)| (left - value) / (later - time)));
+        slopes.extend(
+            points[at + 1..].iter().filter(|(later, _)| later > time).map(|(later, left)| (left - value) / (later - time)),
+        );
     }
     slopes.sort_by(f64::total_cmp);
     let count = n as f64;
@@ -97,7 +99,11 @@ mod tests {
     #[test]
     fn one_step_does_not_turn_the_line() {
         // In the middle of a day on which nothing else happens an image is deleted, or an OSD goes out.
-        let freed = foretell(&day(|t| if t > DAY / 2.0 { 90.0 } else { 50.0 } - t / DAY)).unwrap_or(Forecast { soonest: 9e9, latest: 9e9, seen: 0.0 });
+        let freed = foretell(&day(|t| if t > DAY / 2.0 { 90.0 } else { 50.0 } - t / DAY)).unwrap_or(Forecast {
+            soonest: 9e9,
+            latest: 9e9,
+            seen: 0.0,
+        });
         assert!(freed.soonest > 60.0 * DAY, "{freed:?}");
     }
 }

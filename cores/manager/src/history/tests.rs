@@ -82,8 +82,14 @@ fn clocks_that_jump_break_nothing() {
 #[test]
 fn what_is_no_history_is_left_out() {
     let bad = [
-        "", "x", "[]", "{}", r#"{"version":2,"from":1,"series":{}}"#, r#"{"version":1,"from":-1,"series":{"used":[1]}}"#,
-        r#"{"version":1,"from":18446744073709551615,"series":{"used":[1]}}"#, r#"{"version":1,"from":1,"series":[1]}"#,
+        "",
+        "x",
+        "[]",
+        "{}",
+        r#"{"version":2,"from":1,"series":{}}"#,
+        r#"{"version":1,"from":-1,"series":{"used":[1]}}"#,
+        r#"{"version":1,"from":18446744073709551615,"series":{"used":[1]}}"#,
+        r#"{"version":1,"from":1,"series":[1]}"#,
         r#"{"version":1,"from":1,"series":{"nothing":[1],"1.nothing":[1],"x.stored":[1],"used":[null,"a",{}]}}"#,
     ];
     let mut history = History::default();
@@ -96,4 +102,11 @@ fn what_is_no_history_is_left_out() {
     history.recall(std::iter::once(&long));
     assert_eq!(history.series.len(), 1);
     assert_eq!(history.series[&(None, "used")].coarse.known() as u64, STEPS * KEPT_SECS / COARSE_SECS, "what is longer is cut");
+}
+
+#[test]
+fn what_a_leader_saw_in_part_is_not_kept() {
+    let mut history = History { began: 10 * DAY + 5, ..History::default() };
+    assert!(lived(&mut history, 10 * DAY + 5, 10 * DAY + KEPT_SECS + 20, 7.0).is_empty());
+    assert_eq!(lived(&mut history, 10 * DAY + KEPT_SECS + 20, 10 * DAY + 2 * KEPT_SECS + 20, 7.0).len(), 1);
 }
