@@ -261,6 +261,10 @@ metrics: deps-test build deps-metrics   ## a real Prometheus asks every query of
 	timeout 300 $(PYTHON) tools/conformance/foreign/page.py --nacre $(NACRE)
 	timeout 600 $(PYTHON) tools/conformance/foreign/metrics.py --nacre $(NACRE)
 
+.PHONY: alerts
+alerts: deps-test build deps-metrics   ## each of Ceph's alerts that can fire is made to fire (about 8 minutes)
+	timeout 1200 $(PYTHON) tools/conformance/foreign/alerts.py --nacre $(NACRE)
+
 soak: deps-test build   ## SOAK_MINUTES=30 of mixed load: is memory flat?
 	$(PYTHON) tools/conformance/faults/soak.py --nacre $(NACRE) --minutes $(SOAK_MINUTES)
 

@@ -52,7 +52,7 @@ pub(crate) enum Command {
     Host(Host),
     /// Say in words why the cluster is as it is: slow, not clean, full, ...
     ///
-    /// Without a question: what is wrong. Questions: slow, groups, group PGID, space [POOL], osd N, recovery, scrub, clock, monitors, crash,
+    /// Without a question: what is wrong. Questions: slow, groups, group PGID, space [POOL], full [POOL], image POOL/IMAGE, osd N, recovery, scrub, clock, monitors, crash,
     /// health CODE. Each answer has what it follows from, with the command that shows it, and what helps. Exit code 3: no majority of
     /// the monitors answers; what this host sees of them is said.
     Explain(Explain),

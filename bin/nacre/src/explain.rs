@@ -4,6 +4,7 @@ use crate::admin;
 use crate::cli::Explain;
 use crate::client::{Client, Failure};
 use crate::conf::Conf;
+use crate::image;
 use crate::token::administrator;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -19,6 +20,10 @@ const CONNECT: Duration = Duration::from_secs(2);
 /// Runs `nacre explain`; gives the exit code: 0 with an answer, 3 without a majority of the monitors.
 pub(crate) fn explain(args: &Explain) -> Result<u8> {
     let dir = std::path::absolute(&args.dir).with_context(|| args.dir.display().to_string())?;
+    if args.about.as_deref() == Some("image") {
+        let name = args.which.as_deref().context("nacre explain image: say which, as POOL/IMAGE or POOL/NAMESPACE/IMAGE")?;
+        return image::explain(&dir, name, args.json);
+    }
     let client = administrator(&dir)?;
     let format = if args.json { "json-pretty" } else { "plain" };
     let mut command = json!({"prefix": "nacre explain", "format": format});

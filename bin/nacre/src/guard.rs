@@ -24,6 +24,8 @@ const LINKS: usize = 16;
 const SOON: Duration = Duration::from_secs(2);
 const MINUTE: Duration = Duration::from_secs(60);
 const LATER: Duration = Duration::from_secs(600);
+/// How long monitors are left alone that did not answer.
+const SILENT: Duration = Duration::from_secs(30);
 
 /// The folder of links.
 fn links(dir: &Path) -> PathBuf {
@@ -105,6 +107,8 @@ struct Inside {
 struct Known {
     /// When it was asked for.
     asked: Option<Instant>,
+    /// True if nobody answered then.
+    silent: bool,
     shown: Option<(Pair, Identity)>,
     password: Option<Password>,
 }
@@ -129,8 +133,11 @@ impl Guard {
     /// What is known, at most so old.
     fn known(&self, age: Duration) -> MutexGuard<'_, Known> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        // Who waits for monitors that are silent keeps a thread from the metrics.
+        let age = if known.silent { age.max(SILENT) } else { age };
         if known.asked.is_none_or(|asked| asked.elapsed() >= age) {
-            if self.ask(&mut known).is_none() && known.shown.is_none() {
+            known.silent = self.ask(&mut known).is_none();
+            if known.silent && known.shown.is_none() {
                 // Monitors do not answer, and nothing was shown since this process started.
                 known.read_last(&self.dir);
             }

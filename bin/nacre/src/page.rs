@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn passwords_that_are_made_have_many_letters() {
-        let one = generated(std::array::from_fn(|at| at as u8 * 37));
+        let one = generated(std::array::from_fn(|at| (at as u8).wrapping_mul(37)));
         assert_eq!((one.len(), one.matches('-').count()), (23, 3), "{one}");
         assert!(one.bytes().all(|b| b == b'-' || LETTERS.contains(&b)));
         assert_eq!(LETTERS.iter().collect::<std::collections::BTreeSet<_>>().len(), 32);

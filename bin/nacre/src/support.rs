@@ -128,11 +128,10 @@ fn of_host(dir: &Path, archive: &mut Archive) -> Result<()> {
 fn of_daemons(dir: &Path, archive: &mut Archive) -> Result<()> {
     for path in files(dir, ".asok") {
         let name = stem(&path, ".asok");
-        for question in OF_DAEMONS {
+        let of_other = if name.starts_with("mon.") { "dump_watchers" } else { "mon_status" };
+        for question in OF_DAEMONS.into_iter().filter(|question| *question != of_other) {
             match admin::ask(&path, &json!({"prefix": question}).to_string()) {
                 Ok(told) => archive.add(&format!("daemons/{name}/{}.json", question.replace(' ', "-")), told.as_bytes())?,
-                // Monitors and OSDs have questions of their own.
-                Err(e) if e.to_string().contains("unknown") => {}
                 Err(e) => archive.left_out.push(format!("daemons/{name}: {question}: {e:#}")),
             }
         }

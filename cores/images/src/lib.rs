@@ -3,6 +3,7 @@
 //!
 //! - [`work`]: jobs of many steps, continued by whoever owns them;
 //! - [`rados`]: single steps, as operations on objects with their answers taken apart;
+//! - [`describe`]: who uses an image;
 //! - [`image`]: an image's header, [`layout`]: where its bytes are;
 //! - [`lock`]: to be the only one who changes an image;
 //! - [`notice`]: what clients of an image say to one another; [`object_map`]: which objects it has;
@@ -27,6 +28,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod describe;
 pub mod flatten;
 pub mod image;
 pub mod layout;

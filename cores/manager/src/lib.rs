@@ -9,6 +9,7 @@
 //! | what is wrong, and why | [`health`], [`explain`] |
 //! | what should move, split or go on | [`balancer`], [`autoscaler`], [`stepping`], [`merging`]; the crate `planner` says where to |
 //! | what is in progress | [`progress`], [`recovering`] |
+//! | what can a pool take | [`room`] |
 //! | what did the cluster do, and when will it be full | [`history`] |
 //! | who may fence how many clients | [`fences`] |
 //! | what do clients do to images | [`figures`] |
@@ -35,6 +36,7 @@ pub mod merging;
 pub mod progress;
 pub mod recovering;
 pub mod recovery;
+pub mod room;
 pub mod soft;
 pub mod stamps;
 pub mod stepping;

@@ -5,7 +5,7 @@ use grammar::Args;
 use grammar::Outcome;
 use grammar::Table;
 use grammar::units::{bytes, si};
-use manager::explain::space::room;
+use manager::room::room;
 use manager::soft::copies_there;
 use maps::Pool;
 use messages::stats::ObjectStatSum;

@@ -36,7 +36,7 @@ class Prometheus:
         said = open(os.path.join(directory, "prometheus.log"), "wb")
         self.processes = [
             subprocess.Popen(["prometheus-node-exporter", f"--web.listen-address=127.0.0.1:{node}"], stdout=said, stderr=said),
-            subprocess.Popen(["prometheus", f"--config.file={config}", f"--storage.tsdb.path={data}",
+            subprocess.Popen(["prometheus", f"--config.file={config}", f"--storage.tsdb.path={data}", "--query.lookback-delta=20s",
                               f"--web.listen-address=127.0.0.1:{self.port}"], stdout=said, stderr=said),
         ]
 

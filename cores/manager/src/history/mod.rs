@@ -10,13 +10,13 @@
 //!
 //! *Bounds*: [`POOLS`] pools, those with most data; [`KEPT_POOLS`] of them are kept. [`bytes_at_most`] says what all takes.
 //!
-//! *When is a pool full?* When the OSD that is full first takes no more, which [`crate::explain::space::room`] follows. [`forecast`] says how that
+//! *When is a pool full?* When the OSD that is full first takes no more, which [`crate::room::room`] follows. [`forecast`] says how that
 //! is foretold.
 
 pub mod forecast;
 mod ring;
 
-use crate::explain::space::room;
+use crate::room::room;
 use crate::soft::Soft;
 use bytes::Bytes;
 use forecast::Forecast;
@@ -110,6 +110,8 @@ pub struct History {
     seen: Option<u64>,
     /// The kept step that was written last, or in which this leader began.
     kept: Option<u64>,
+    /// When this leader began, in seconds: a step that it saw in part is not kept.
+    began: u64,
     forecasts: BTreeMap<PoolId, Forecast>,
 }
 
@@ -124,7 +126,7 @@ impl History {
         let begins = self.kept.is_none();
         if begins {
             self.recall(state.keys.range(PLACE.to_owned()..).map_while(|(key, value)| key.starts_with(PLACE).then_some(value)));
-            self.kept = Some(secs / KEPT_SECS);
+            (self.kept, self.began) = (Some(secs / KEPT_SECS), secs);
         }
         self.look(secs, state, soft);
         if begins {
@@ -197,7 +199,7 @@ impl History {
         }
     }
 
-    /// Keeps the last whole step, once it is over.
+    /// Keeps the last step once it is over, if this leader saw all of it: a cluster that lives for minutes leaves nothing.
     fn keep(&mut self, secs: u64) -> Vec<Change> {
         let now = secs / KEPT_SECS;
         if self.kept.is_none_or(|kept| kept == now) {
@@ -206,6 +208,9 @@ impl History {
         self.kept = Some(now);
         self.foretell(secs);
         let last = now.saturating_sub(1);
+        if self.began > last * KEPT_SECS {
+            return Vec::new();
+        }
         let first = last - last % STEPS;
         let mut of_pools: Vec<(f64, PoolId)> = self
             .series

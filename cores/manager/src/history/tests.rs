@@ -103,3 +103,10 @@ fn what_is_no_history_is_left_out() {
     assert_eq!(history.series.len(), 1);
     assert_eq!(history.series[&(None, "used")].coarse.known() as u64, STEPS * KEPT_SECS / COARSE_SECS, "what is longer is cut");
 }
+
+#[test]
+fn what_a_leader_saw_in_part_is_not_kept() {
+    let mut history = History { began: 10 * DAY + 5, ..History::default() };
+    assert!(lived(&mut history, 10 * DAY + 5, 10 * DAY + KEPT_SECS + 20, 7.0).is_empty());
+    assert_eq!(lived(&mut history, 10 * DAY + KEPT_SECS + 20, 10 * DAY + 2 * KEPT_SECS + 20, 7.0).len(), 1);
+}
