@@ -387,12 +387,6 @@ impl Store {
     /// Flushes data that was written to places of its own, so that its records may enter the journal.
     pub(crate) fn settle(&mut self) {
         let Some(seqs) = self.pipeline.settle() else { return };
-        #[cfg(any(test, feature = "sim"))]
-        if self.scattered.mistake == Some(crate::scattered::MoveMistake::MoveUnflushed)
-            && self.pipeline.are_of(&seqs, crate::defrag::TICKET)
-        {
-            return self.pipeline.settled(seqs);
-        }
         #[cfg(test)]
         if self.sabotage == Some(crate::sabotage::Sabotage::RecordBeforeData) {
             return self.pipeline.settled(seqs);

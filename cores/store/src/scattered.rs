@@ -74,8 +74,6 @@ pub enum MoveMistake {
     MoveUnlooked,
     /// It does not look whether a clone changed while what it shares was read.
     MoveClonesUnlooked,
-    /// A part's record does not wait until its data is flushed.
-    MoveUnflushed,
 }
 
 /// An object of those that the walk is at.

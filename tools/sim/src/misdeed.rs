@@ -163,7 +163,6 @@ const ALL: &[Misdeed] = &[
     Misdeed::TrimsBeyond,
     Misdeed::Moves(store::MoveMistake::MoveUnlooked),
     Misdeed::Moves(store::MoveMistake::MoveClonesUnlooked),
-    Misdeed::Moves(store::MoveMistake::MoveUnflushed),
     Misdeed::Restless,
     Misdeed::HiddenImpairment,
 ];

@@ -55,6 +55,13 @@ fn sessions_between_osds_that_break_change_nothing_that_clients_see() {
 }
 
 #[test]
+fn a_part_that_moves_though_it_changed_is_found_in_a_cluster() {
+    let misdeed = Some(Misdeed::Moves(store::MoveMistake::MoveUnlooked));
+    let what = found_within("deaths", 20..60, &Options { misdeed, ..Options::default() });
+    assert!(what.contains("not linearizable"), "{what}");
+}
+
+#[test]
 fn deaths_change_nothing_that_clients_see() {
     assert!(runs("deaths-ref", 0..20).faults > 50);
     assert!(runs("deaths", 0..30).faults > 100);
