@@ -103,7 +103,7 @@ fn age_once(plan: &Plan) -> Result<Aged, String> {
         aged.nights.0.add(&rig.used());
         aged.nights.1 += 1;
     }
-    (aged.memory, aged.says, aged.lists) = (rig.memory(), rig.says(), rig.lists());
+    (aged.memory, aged.says, aged.lists) = (rig.memory(), rig.says(), rig.own_lists());
     aged.runs = rig.store.free_runs();
     if !mixed && plan.kind != Kind::Omap {
         aged.long_write = Some(long_writes(&mut rig)?);

@@ -346,7 +346,7 @@ impl Rig {
     }
 
     /// Returns the most bytes that the tool had in lists. [`Self::memory`] does not have them.
-    pub fn lists(&self) -> u64 {
+    pub fn own_lists(&self) -> u64 {
         self.own
     }
 
