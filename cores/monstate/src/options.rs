@@ -123,7 +123,7 @@ pub(crate) const OPTIONS: &[Opt] = &[
     opt("log_to_file", Bool, "basic", "true", true, "common", "write the log to a file"),
     opt("log_to_stderr", Bool, "basic", "false", true, "common", "write the log to standard error"),
     opt("mgr_stats_period", Int, "basic", "5", true, "mgr", "seconds between reports of daemons"),
-    opt("mon_allow_erasure", Bool, "dev", "false", true, "mon", "let pools of shards be made, which no OSD serves yet"),
+    opt("mon_allow_erasure", Bool, "dev", "false", true, "mon", "let pools of shards be made, which are for trials"),
     opt("mon_allow_pool_delete", Bool, "advanced", "true", true, "mon", "let pools be deleted"),
     opt("mon_allow_pool_size_one", Bool, "advanced", "true", true, "mon", "let pools have one copy"),
     opt("mon_client_hunt_interval", Float, "advanced", "3", true, "client", "seconds before another monitor is tried"),
@@ -349,6 +349,7 @@ pub(crate) const OPTIONS: &[Opt] = &[
     opt("osd_pool_default_pg_num", Uint, "advanced", "32", true, "mon", "placement groups of new pools"),
     opt("osd_pool_default_pgp_num", Uint, "advanced", "0", true, "mon", "placed groups of new pools; 0 for all"),
     opt("osd_pool_default_size", Uint, "advanced", "1", true, "mon", "copies in new pools"),
+    opt("osd_pool_default_type", Str, "advanced", "replicated", true, "mon", "type of new pools"),
     opt(
         "osd_pool_erasure_code_stripe_unit",
         Size,
@@ -358,7 +359,6 @@ pub(crate) const OPTIONS: &[Opt] = &[
         "mon",
         "bytes of a chunk that clients see of new erasure-coded pools whose profile names no stripe_unit",
     ),
-    opt("osd_pool_default_type", Str, "advanced", "replicated", true, "mon", "type of new pools"),
     opt(
         "osd_recovery_max_active",
         Uint,

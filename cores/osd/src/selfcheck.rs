@@ -54,8 +54,6 @@ impl Osd {
             ("the next report", if running { self.reporter.deadline() } else { never }),
             ("heartbeats", if running { self.beats.deadline(self.mon.session().is_some()) } else { never }),
             ("scrubs", if running { self.scrubs.deadline() } else { never }),
-            ("a look at the disk", self.disk_deadline()),
-            ("a look at the index", self.index_deadline()),
             ("its life", self.life_deadline()),
         ];
         parts.into_iter().min_by_key(|(_, at)| *at).map_or("nothing", |(name, _)| name)
