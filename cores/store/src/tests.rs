@@ -87,7 +87,7 @@ fn moving(seed: u64, steps: u64, sabotage: Option<Sabotage>) -> [u64; 2] {
 #[test]
 fn what_moves_while_it_changes_stays_the_same_through_crashes() {
     // All shards, generations and clones of a name lie in one store here, and a change of one of them leaves a part of all of them alone.
-    let lives: Vec<[u64; 2]> = (0..32).map(|seed| moving(seed, 300, None)).collect();
+    let lives: Vec<[u64; 2]> = (0..56).map(|seed| moving(seed, 300, None)).collect();
     let (moved, changed) = (lives.iter().map(|l| l[0]).sum::<u64>(), lives.iter().map(|l| l[1]).sum::<u64>());
     assert!(moved > 80 && changed > 4, "{moved} parts moved, {changed} had changed");
 }
