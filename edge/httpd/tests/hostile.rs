@@ -115,18 +115,22 @@ fn get(at: SocketAddr, path: &str) -> String {
     ask(at, &format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"))
 }
 
-/// Asks until the answer begins with a status, and fails after [`PATIENCE`]. A pause between two questions; no order
-/// depends on it.
-fn until(at: SocketAddr, status: &str) {
+/// Asks until the answer begins with a status, and fails after [`PATIENCE`]: the server tells nobody when a place is free
+/// again. The pause only spares the server questions; no order depends on it.
+fn poll(status: &str, mut ask: impl FnMut() -> String) {
     let begin = Instant::now();
     loop {
-        let told = get(at, "/");
+        let told = ask();
         if told.starts_with(&format!("HTTP/1.1 {status}")) {
             return;
         }
         assert!(begin.elapsed() < PATIENCE, "never {status}: {told:?}");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+fn until(at: SocketAddr, status: &str) {
+    poll(status, || get(at, "/"));
 }
 
 #[test]
@@ -385,11 +389,7 @@ fn three_hundred_at_once_are_answered_or_turned_away() {
     until_secret(at);
 }
 
-/// Asks through TLS until there is an answer, and fails after [`PATIENCE`].
+/// The same through TLS.
 fn until_secret(at: SocketAddr) {
-    let begin = Instant::now();
-    while !ask_secretly(at, "localhost", &PAIRS[0].certificate, "/").is_ok_and(|told| told.starts_with("HTTP/1.1 200")) {
-        assert!(begin.elapsed() < PATIENCE, "never answered");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    poll("200", || ask_secretly(at, "localhost", &PAIRS[0].certificate, "/").unwrap_or_else(|why| why.to_string()));
 }
