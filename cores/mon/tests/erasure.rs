@@ -3,7 +3,7 @@
 mod common;
 
 use common::World;
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// The story that `tools/conformance/foreign/erasure_codes.py commands` tells a monitor of 16.2.15: the same numbers,
 /// sentences and output. Line ends behind a structure do not count: Ceph's commands end with none, one or two, as each
@@ -12,20 +12,7 @@ use serde_json::{Value, json};
 fn commands_answer_as_cephs_monitor_does() {
     let mut world = World::new();
     let peer = world.connect("client.admin", None, 0);
-    let (mut tried, mut wrong) = (0, Vec::new());
-    for line in include_str!("../testdata/erasure.jsonl").lines() {
-        let told: Value = serde_json::from_str(line).unwrap();
-        let ack = world.command(peer, &told["command"].to_string(), b"");
-        let output = String::from_utf8(ack.output.to_vec()).unwrap();
-        let got = json!([ack.result.abs(), ack.status, output.trim_end()]);
-        let right = json!([told["errno"], told["status"], told["out"].as_str().unwrap().trim_end()]);
-        if got != right {
-            wrong.push(format!("{}\n  {got}\n  {right}", told["command"]));
-        }
-        tried += 1;
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(tried >= 60, "{tried} commands");
+    world.answers_as_recorded(peer, include_str!("../testdata/erasure.jsonl"), str::to_owned, 60);
 }
 
 #[test]

@@ -146,20 +146,27 @@ pub fn sections(view: &View<'_>) -> Vec<(&'static str, String)> {
     .collect()
 }
 
+/// The head of a page; a live one has a script that keeps it up to date.
+fn document_head(title: &str, live: bool) -> Markup {
+    html! {
+        head {
+            meta charset="utf-8";
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            meta name="color-scheme" content="light dark";
+            title { "nacre: " (title) }
+            link rel="stylesheet" href="/page.css";
+            @if live { script src="/page.js" defer {} }
+        }
+    }
+}
+
 /// The whole page. To somebody who came from `elsewhere` it offers a way out.
 pub fn page(view: &View<'_>, elsewhere: bool) -> String {
     let status = view.picture.map_or("no answer", |all| words(&all["health"]["status"], view.agree).1);
     html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { "nacre: " (status) }
-                link rel="stylesheet" href="/page.css";
-                script src="/page.js" defer {}
-            }
+            (document_head(status, true))
             body {
                 main { @for (_, section) in sections(view) { (PreEscaped(section)) } }
                 @if elsewhere { form.note method="post" action="/logout" { button { "Log out" } } }
@@ -186,13 +193,7 @@ pub fn login(host: &str, link: Option<&str>, told: Told) -> String {
     html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { "nacre: log in" }
-                link rel="stylesheet" href="/page.css";
-            }
+            (document_head("log in", false))
             body { main {
                 header class="login" { h1 { "nacre" } p { "The page of the cluster, at " b { (host) } "." } }
                 section class="wide" {
