@@ -1,6 +1,8 @@
 //! Profiles of erasure codes, rules of such pools, and pools that are refused.
 
 mod common;
+#[path = "common/recorded.rs"]
+mod recorded;
 
 use common::World;
 use serde_json::json;
@@ -12,7 +14,7 @@ use serde_json::json;
 fn commands_answer_as_cephs_monitor_does() {
     let mut world = World::new();
     let peer = world.connect("client.admin", None, 0);
-    world.answers_as_recorded(peer, include_str!("../testdata/erasure.jsonl"), str::to_owned, 60);
+    recorded::compare(&mut world, peer, include_str!("../testdata/erasure.jsonl"), str::to_owned, 60);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Pools of shards at the monitor: what is made, what is refused, and their numbers. No OSD serves them yet.
 
 mod common;
+#[path = "common/recorded.rs"]
+mod recorded;
 
 use common::cluster::{CLEAN, Cluster, objects};
 use common::{World, config};
@@ -51,7 +53,7 @@ fn commands_on_pools_answer_as_cephs_monitor_does() {
         Some((_, rest)) => format!("set pool N {rest}"),
         None => status.to_owned(),
     };
-    world.answers_as_recorded(cluster.client, include_str!("../testdata/erasure_pools.jsonl"), numberless, 60);
+    recorded::compare(world, cluster.client, include_str!("../testdata/erasure_pools.jsonl"), numberless, 60);
 }
 
 /// What Ceph's monitor made of the same commands, field for field but for times and epochs.

@@ -496,25 +496,6 @@ impl World {
     }
 
     /// A command of a client to the cluster.
-    /// Gives the commands of a recording, a line of JSON each, and compares number, sentence and output with what is recorded.
-    /// `status`: makes a sentence independent of what differs from run to run. `least`: commands that must be in it.
-    pub fn answers_as_recorded(&mut self, peer: usize, recording: &str, status: impl Fn(&str) -> String, least: usize) {
-        let (mut tried, mut wrong) = (0, Vec::new());
-        for line in recording.lines() {
-            let told: serde_json::Value = serde_json::from_str(line).unwrap();
-            let ack = self.command(peer, &told["command"].to_string(), b"");
-            let output = String::from_utf8(ack.output.to_vec()).unwrap();
-            let got = serde_json::json!([ack.result.abs(), status(&ack.status), output.trim_end()]);
-            let right = serde_json::json!([told["errno"], told["status"], told["out"].as_str().unwrap().trim_end()]);
-            if got != right {
-                wrong.push(format!("{}\n  {got}\n  {right}", told["command"]));
-            }
-            tried += 1;
-        }
-        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-        assert!(tried >= least, "{tried} commands");
-    }
-
     pub fn command(&mut self, peer: usize, json: &str, input: &[u8]) -> MonCommandAck {
         let message = MonCommand { fsid: FSID, cmd: vec![json.into()], input: input.to_vec().into() }.encode();
         self.send(peer, message);
