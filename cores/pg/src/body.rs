@@ -198,6 +198,13 @@ impl Body {
         Ok(body)
     }
 
+    /// Returns true if all objects that it changes, and all that it says the copy lacks, lie in the group: `holds` tells it of
+    /// an object, `names` of a name. Both leave something in the copy's store.
+    pub(crate) fn is_within(&self, holds: impl Fn(&ObjectId) -> bool, names: impl Fn(&HObject) -> bool) -> bool {
+        let mut lacks = self.progress.iter().flat_map(|progress| &progress.lacks);
+        self.objects.iter().all(|of| holds(&of.object)) && lacks.all(|(object, _)| names(object))
+    }
+
     /// Returns true if its entries come one after the other, all of them behind `version`.
     pub(crate) fn follows(&self, version: EVersion) -> bool {
         rises(version, &self.entries)
@@ -396,4 +403,25 @@ fn get_change(r: &mut Parser<'_>, data: &mut Payload<'_>) -> Result<ObjectChange
         14 => ObjectChange::CloneOf(get_id(r)?),
         _ => return Err(DecodeError::Invalid("change of an object")),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::Locator;
+
+    #[test]
+    fn what_it_changes_and_what_it_says_is_lacking_must_lie_in_the_group() {
+        let named = |name: &'static str| HObject::head(bytes::Bytes::from_static(name.as_bytes()), &Locator::pool(3));
+        let (ours, foreign) = (named("ours"), named("foreign"));
+        let changes = |object: &HObject| ObjectChanges { object: object.clone().into(), changes: vec![ObjectChange::Remove] };
+        let lacking = |object: &HObject| {
+            let lacks = vec![(object.clone(), EVersion::new(1, 1))];
+            Body::push(vec![changes(&ours)], Vec::new(), Progress { lacks, ..Progress::default() })
+        };
+        let within = |body: &Body| body.is_within(|object| *object.object == ours, |object| *object == ours);
+        assert!(within(&Body::default()) && within(&lacking(&ours)));
+        assert!(!within(&lacking(&foreign)));
+        assert!(!within(&Body { objects: vec![changes(&foreign)], ..Body::default() }));
+    }
 }

@@ -340,7 +340,7 @@ impl Replica {
             return self.stalled.push_back((number, arrived, body));
         }
         let follows = body.follows(core.info.last_update);
-        if !follows || !body.objects.iter().all(|o| core.holds(&o.object)) {
+        if !follows || !body.is_within(|object| core.holds(object), |object| core.holds(&core.object(object.clone()))) {
             let text = format!(
                 "osd.{primary} sent a change that does not follow version {}, or is none of this group",
                 core.info.last_update
