@@ -38,9 +38,9 @@ pub(super) enum To {
 pub(super) enum Read {
     /// A command that reads.
     Command { to: To, parsed: Parsed, input: Rope, asker: Asker },
-    /// Which version something has. Clients that fence others wait for a map by this answer, so it must not be an old one.
+    /// Version of something. Clients that fence others wait for a map by this answer, so it must not be an old one.
     Version { session: SessionId, tid: u64, ask: MonGetVersion },
-    /// What became of a command that changes nothing, which was found in the newest state. That may not be durable yet.
+    /// Result of a command that changes nothing, which was found in the newest state. That may not be durable yet.
     Found(Vec<Outgoing>),
 }
 

@@ -43,7 +43,7 @@ use types::{CopyId, EVersion, HObject, OsdId, PgState, is_osd};
 /// Monitors are asked again after this, and the steps look whether they can go on.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// Where the steps are.
+/// The step that is under way.
 pub(crate) enum Step {
     Drain,
     Ask,
@@ -77,7 +77,7 @@ pub(crate) struct Peering {
     pub(crate) step: Step,
     /// The primary that is being made: what is known of the other copies, and who watches what.
     pub(crate) primary: Box<Primary>,
-    /// How it ended. The group looks at it after each call, and nothing is done any more.
+    /// Its end. The group looks at it after each call, and nothing is done any more.
     pub(crate) outcome: Option<Outcome>,
     /// What the other copies told.
     infos: BTreeMap<CopyId, PeerInfo>,

@@ -114,7 +114,7 @@ pub(crate) struct Lane {
 /// What an operation sees of a group beside its objects.
 pub(crate) struct Seen<'a> {
     pub(crate) watches: &'a Watches,
-    /// What scrubs found in this interval.
+    /// Findings of scrubs in this interval.
     pub(crate) findings: Option<&'a Findings>,
     /// Notifications that were begun in this interval.
     pub(crate) notifies: u32,

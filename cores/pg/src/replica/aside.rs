@@ -130,7 +130,7 @@ impl Aside {
     }
 }
 
-/// Why a read is not answered here.
+/// Reason why a read is not answered here.
 enum Refusal {
     /// The copy may not answer, or does not have the object.
     Unfit,

@@ -8,7 +8,7 @@ use types::{CopyId, HObject};
 /// Entries of one copy for one range at most: more than that is no answer to a question of ours.
 const MOST: usize = 1 << 16;
 
-/// What another copy said.
+/// Words of another copy.
 #[derive(Clone, Debug)]
 struct Other {
     /// The rest is asked from here on.
