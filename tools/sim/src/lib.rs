@@ -1,5 +1,5 @@
 //! A deterministic simulator: virtual time, network and disks, and chance from one seed; clusters of the product's own
-//! machines in it, and judges of what their clients see. `docs/testing.md` says what is covered, how to replay and how to add.
+//! machines in it, and judges of what their clients see. `docs/testing/simulator.md` says what is covered, how to replay and how to add.
 //!
 //! | room | what it has |
 //! |---|---|
