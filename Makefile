@@ -79,17 +79,26 @@ check-fast: deps-build   ## does it compile, and do the tests of one room pass: 
 	$(CARGO) clippy $(if $(P),-p $(P),--workspace) --all-targets -- -D warnings
 	$(if $(P),$(CARGO) test -p $(P))
 
-lint: deps-build   ## rustfmt, clippy and pyflakes, warnings denied
-	$(call need,pyflakes3,pyflakes3)
+# Modules whose functions all have type hints.
+TYPED := $(addprefix tools/conformance/lib/,calls.py harness.py live.py prometheus.py)
+
+lint: deps-build   ## rustfmt, clippy, pyflakes and mypy, warnings denied
+	$(call need,pyflakes3 mypy,pyflakes3 mypy)
 	pyflakes3 tools/*.py tools/conformance/*/*.py
+	mypy --config-file tools/mypy.ini --cache-dir target/mypy $(TYPED)
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 
 fmt:   ## format the code
 	$(CARGO) fmt --all
 
-unit: deps-test fuse   ## unit and property tests
+unit: deps-test fuse unit-python   ## unit and property tests
 	$(CARGO) test --workspace --no-fail-fast
+
+.PHONY: unit-python
+unit-python:   ## unit tests of what scripts share and of tools that stand alone: a second
+	@$(PYTHON) -c 'import rados' 2>/dev/null || $(MAKE) --no-print-directory deps-python
+	PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m unittest discover -s tools/conformance/unit
 
 fuzz: deps-build   ## enemies of all decoders and state machines, FUZZ_SECONDS=60 for all of them
 	$(CARGO) build --workspace --bin fuzz

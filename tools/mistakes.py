@@ -7,7 +7,7 @@ They are put into a copy of the tree, in FOLDER (target/mistakes), which is buil
 tests of their own are put back at once: one build. Those that share a test come one after the other. A mistake is a text in a file, what it
 becomes, and the test that must fail, with what it says then: a test that fails with other words failed for another mistake's sake, so
 this mistake is put back once more, alone (`--each`: all of them alone). A mistake that no test finds ends the run with exit code 1,
-and so does a text that is not in its file any more. docs/testing.md says what each one lets somebody do.
+and so does a text that is not in its file any more. docs/testing/hostile.md says what each one lets somebody do.
 """
 
 import argparse

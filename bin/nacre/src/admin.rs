@@ -15,9 +15,9 @@ use std::time::Duration;
 const LONGEST_COMMAND: u64 = 1 << 20;
 /// Longest answer that a client takes.
 const LONGEST_ANSWER: usize = 256 << 20;
-/// How long a peer may take to say or hear something.
+/// Time that a peer may take to say or hear something.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a daemon may take to answer.
+/// Time that a daemon may take to answer.
 const ANSWER: Duration = Duration::from_secs(60);
 /// Longest path of a socket (`sun_path`), with its zero byte.
 const LONGEST_PATH: usize = 108;

@@ -15,7 +15,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long OSDs may take to tell their newest map: they read their journals first.
+/// Time that OSDs may take to tell their newest map: they read their journals first.
 const ASKED: Duration = Duration::from_secs(60);
 
 /// The newest OSD map of each OSD of this host that can be asked: epoch, and bytes in hexadecimal. The OSDs run for a

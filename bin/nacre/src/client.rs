@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use types::{EntityName, Rope, UTime};
 
-/// How long an answer may take.
+/// Time that an answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A key is wrong when it was refused so often: a monitor that is a little behind may not know a new one yet.
@@ -29,15 +29,15 @@ pub(crate) struct Client {
     monitors: Vec<SocketAddr>,
 }
 
-/// What a command was answered with.
+/// Answer to a command.
 pub(crate) struct Reply {
     /// Standard output.
     pub(crate) output: String,
-    /// What a person is told.
+    /// Text for a person.
     pub(crate) status: String,
 }
 
-/// Why there is no reply.
+/// Reason why there is no reply.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// The monitors do not take the key.
@@ -127,10 +127,10 @@ impl Drop for Client {
 /// A command, as JSON, and what it takes in: mail to the client's machine.
 struct Ask(String, Vec<u8>);
 
-/// How it was answered: mail to who asked.
+/// Answer to a command: mail to who asked.
 struct Told(Result<Reply, Failure>);
 
-/// What the client's machine does: it gives each command that comes to the monitors, and sends the reply back when it
+/// Work of the client's machine: it gives each command that comes to the monitors, and sends the reply back when it
 /// is there.
 #[derive(Default)]
 struct Commands {

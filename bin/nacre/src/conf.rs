@@ -29,7 +29,7 @@ pub(crate) fn text(dir: &Path, fsid: Fsid, mons: &[SocketAddr], auth: Auth) -> S
     )
 }
 
-/// What a daemon takes from a `ceph.conf` that was written by [`text`].
+/// Options that a daemon takes from a `ceph.conf` that was written by [`text`].
 pub(crate) struct Conf {
     /// The monitors.
     pub(crate) mons: Vec<SocketAddr>,

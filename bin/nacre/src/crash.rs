@@ -25,7 +25,7 @@ const MOST_BYTES: u64 = 48 << 10;
 const WAY_BYTES: usize = 24 << 10;
 /// Most bytes of a panic's words.
 const WORDS: usize = 4 << 10;
-/// How long it is waited before monitors are asked again.
+/// Time for which it is waited before monitors are asked again.
 const AGAIN: Duration = Duration::from_secs(20);
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!((posted, waiting(dir.path()).len()), (POSTED, 0));
     }
 
-    /// What monitors ask of a report: an id, and a time that they can read.
+    /// Returns a report as monitors want it: an id, and a time that they can read.
     fn manager_report(text: &str) -> Value {
         let report: Value = serde_json::from_str(text).unwrap();
         let stamp = report["timestamp"].as_str().unwrap();

@@ -13,9 +13,9 @@ use std::path::Path;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-/// How long a monitor is waited for when it is asked whether it serves. It answers when it does.
+/// Time for which a monitor is waited for when it is asked whether it serves. It answers when it does.
 const MOMENT: Duration = Duration::from_millis(3);
-/// How long an OSD is waited for when it is asked for its state.
+/// Time for which an OSD is waited for when it is asked for its state.
 const STATUS: Duration = Duration::from_millis(200);
 
 /// A daemon that runs.
@@ -60,7 +60,7 @@ pub(crate) fn ask(caller: &Caller, command: &str, patience: Duration) -> Option<
     (answer.result == 0).then(|| serde_json::from_str(&answer.text).unwrap_or_default())
 }
 
-/// What a daemon is made of.
+/// Parts of a daemon.
 pub(crate) struct Makings {
     pub(crate) name: String,
     pub(crate) kind: Kind,

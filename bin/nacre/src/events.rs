@@ -3,17 +3,17 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-/// What the process is told.
+/// News for the process.
 pub(crate) enum Event {
     /// SIGTERM or SIGINT; SIGHUP of a terminal that is gone.
     Signal(i32),
     /// A service is over: its name.
     Ended(String, Ended),
-    /// What the cluster wants of this host.
+    /// Duties that the cluster gives to this host.
     Duties(Duties),
 }
 
-/// How a service ended.
+/// End of a service.
 pub(crate) enum Ended {
     /// As it was told.
     Clean,
@@ -34,7 +34,7 @@ impl Ended {
     }
 }
 
-/// What the monitors want of this host.
+/// Duties that the monitors give to this host.
 pub(crate) struct Duties {
     /// Names of the monitors that this host is to run.
     pub(crate) mons: BTreeSet<String>,

@@ -12,9 +12,9 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
-/// How long monitors may take to answer.
+/// Time that monitors may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a monitor's port may take to accept a connection.
+/// Time that a monitor's port may take to accept a connection.
 const CONNECT: Duration = Duration::from_secs(2);
 
 /// Runs `nacre explain`; gives the exit code: 0 with an answer, 3 without a majority of the monitors.
@@ -45,7 +45,7 @@ pub(crate) fn explain(args: &Explain) -> Result<u8> {
     }
 }
 
-/// What this host can tell when monitors do not agree: which of their ports answer, and what its own monitor says of itself.
+/// Tells what this host knows when monitors do not agree: which of their ports answer, and what its own monitor says of itself.
 fn without_majority(dir: &Path, _client: &Client) -> Result<String> {
     let mons = Conf::load(dir)?.mons;
     let heard: Vec<(SocketAddr, Result<(), String>)> = std::thread::scope(|scope| {
@@ -99,7 +99,7 @@ fn knock(at: SocketAddr) -> Result<(), String> {
     }
 }
 
-/// What the monitors whose sockets lie in this folder say of themselves.
+/// Returns what the monitors say of themselves whose sockets lie in this folder.
 fn own_monitors(dir: &Path) -> Vec<(String, Value)> {
     let files = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
     let named = files.filter_map(|path| {

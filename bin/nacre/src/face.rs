@@ -42,16 +42,16 @@ use std::time::{Duration, Instant};
 pub(crate) const METRICS_PORT: u16 = 9283;
 /// The port of the page for other hosts, as that of Ceph's dashboard.
 pub(crate) const PAGE_PORT: u16 = 8443;
-/// How long a text is told again.
+/// Time for which a text is told again.
 const TEXT_KEPT: Duration = Duration::from_secs(1);
-/// How long a picture is told again: as many times as it took, at least and at most so long.
+/// Time for which a picture is told again: as many times as it took, at least and at most so long.
 const PICTURE_KEPT: (u32, Duration, Duration) = (100, Duration::from_secs(1), Duration::from_secs(30));
-/// How long a daemon may take to answer, and all of them.
+/// Time that a daemon may take to answer, and all of them.
 const PATIENCE: Duration = Duration::from_secs(2);
 const ALL_PATIENCE: Duration = Duration::from_secs(4);
-/// How long the leader may take.
+/// Time that the leader may take.
 const PICTURE_PATIENCE: Duration = Duration::from_secs(8);
-/// How often a page that is open gets what changed.
+/// Interval at which a page that is open gets what changed.
 const EVERY: Duration = Duration::from_secs(2);
 /// Pages that are open at a time and get what changes.
 const VIEWERS: usize = 32;
@@ -140,7 +140,7 @@ fn warn(log: &Log, text: &str) {
     log.say(Level::Warn, text);
 }
 
-/// What is shown.
+/// Contents of the view.
 struct Shown {
     roster: Roster,
     host: String,
@@ -154,7 +154,7 @@ struct Shown {
 #[derive(Default)]
 struct Viewers {
     all: Vec<Viewer>,
-    /// Whether a thread serves them.
+    /// True if a thread serves them.
     served: bool,
 }
 
@@ -166,7 +166,7 @@ struct Viewer {
     has: BTreeMap<&'static str, String>,
 }
 
-/// What was told lately.
+/// Answers of the last moments.
 #[derive(Default)]
 struct Held {
     text: Option<(Instant, Bytes)>,
@@ -174,7 +174,7 @@ struct Held {
     picture: Option<Made>,
     /// The newest picture that another host's monitor made, for the page.
     other: Option<Made>,
-    /// What asks the monitors, while somebody looks at the page.
+    /// Client that asks the monitors, while somebody looks at the page.
     client: Option<Client>,
 }
 
@@ -236,7 +236,7 @@ impl Site for Front {
 }
 
 impl Front {
-    /// What somebody sees who may see all; with a cookie if that is why.
+    /// Returns the page of somebody who may see all; with a cookie if that is why.
     async fn shown(&self, path: &str, asked: &Asked, cookie: Option<Digest>) -> Reply {
         match path {
             "/" => {
@@ -255,7 +255,7 @@ impl Front {
         }
     }
 
-    /// What somebody does who comes in or goes out, through TLS.
+    /// Answers somebody who comes in or goes out, through TLS.
     async fn door(&self, asked: Asked) -> Reply {
         let html = |status, told, link: Option<&str>| {
             safe(Reply::new(status, "text/html; charset=utf-8", page::login(&self.0.host, link, told)))

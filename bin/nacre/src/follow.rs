@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-/// How often it is asked.
+/// Interval at which it is asked.
 const EVERY: Duration = Duration::from_secs(5);
 
 /// Asks for ever; the process ends without it.
@@ -50,14 +50,14 @@ fn asked(dir: &Path, client: &mut Option<Client>) -> Option<Duties> {
     Some(Duties { mons, all: token::monitors(&answer).ok()? })
 }
 
-/// How this host's daemons are run.
+/// Settings with which this host's daemons are run.
 pub(crate) struct Place<'a> {
     pub(crate) dir: &'a Path,
     pub(crate) auth: Auth,
     pub(crate) bind: IpAddr,
     pub(crate) port: Option<u16>,
     pub(crate) common: &'a Common,
-    /// Where this host's services are.
+    /// Addresses of this host's services.
     pub(crate) services: &'a BTreeMap<String, String>,
 }
 

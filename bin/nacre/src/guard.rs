@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Where what proves the password is kept in the monitors' store.
+/// Key of what proves the password in the monitors' store.
 pub(crate) const PASSWORD: &str = "nacre/page/password";
-/// How long a link is good.
+/// Time for which a link is good.
 pub(crate) const LINK: Duration = Duration::from_secs(600);
 /// Most links that are open at a time.
 const LINKS: usize = 16;
@@ -24,7 +24,7 @@ const LINKS: usize = 16;
 const SOON: Duration = Duration::from_secs(2);
 const MINUTE: Duration = Duration::from_secs(60);
 const LATER: Duration = Duration::from_secs(600);
-/// How long monitors are left alone that did not answer.
+/// Time for which monitors are left alone that did not answer.
 const SILENT: Duration = Duration::from_secs(30);
 
 /// The folder of links.
@@ -71,7 +71,7 @@ fn use_link(dir: &Path, secret: &str) -> bool {
     good && std::fs::remove_file(&path).is_ok()
 }
 
-/// What became of a try to come in.
+/// Result of a try to come in.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Entered {
     /// The cookie's secret.
@@ -82,7 +82,7 @@ pub(crate) enum Entered {
     Wait(Duration),
 }
 
-/// How somebody tries to come in.
+/// Way by which somebody tries to come in.
 pub(crate) enum With {
     Link(String),
     Password(String),
@@ -102,10 +102,10 @@ struct Inside {
     tries: Tries,
 }
 
-/// What the cluster keeps.
+/// Records of the cluster.
 #[derive(Default)]
 struct Known {
-    /// When it was asked for.
+    /// Time when it was asked for.
     asked: Option<Instant>,
     /// True if nobody answered then.
     silent: bool,
@@ -130,7 +130,7 @@ impl Guard {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is known, at most so old.
+    /// Returns what is known, at most so old.
     fn known(&self, age: Duration) -> MutexGuard<'_, Known> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         // Who waits for monitors that are silent keeps a thread from the metrics.

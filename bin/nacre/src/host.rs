@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const FIRST_PORT: u16 = 6800;
 /// Last one.
 const LAST_PORT: u16 = 7568;
-/// How long a port that is in use may become free.
+/// Time for which a port that is in use may become free.
 const AFTERMATH: Duration = Duration::from_millis(1500);
 
 fn line(path: &str) -> String {

@@ -17,9 +17,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Where the authority is kept in the monitors' store.
+/// Key of the authority in the monitors' store.
 const AUTHORITY: &str = "nacre/page/authority";
-/// How long monitors may take for one question.
+/// Time that monitors may take for one question.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
 /// Seconds after which a host's certificate is made anew: it is good for [`httpd::HOST_DAYS`].
 const RENEW: u64 = 300 * 86_400;

@@ -17,10 +17,10 @@ use std::path::Path;
 use std::time::Duration;
 use types::UTime;
 
-/// How long the cluster may take.
+/// Time that the cluster may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 const PICTURE: Duration = Duration::from_secs(10);
-/// How long names of images take that nobody looked at before.
+/// Time that names of images take that nobody looked at before.
 const NAMES: Duration = Duration::from_secs(3);
 /// Most lines of one kind.
 const SHOWN: usize = 8;
@@ -113,7 +113,7 @@ fn picture(dir: &Path, pool: &str, nspace: &str, name: &str) -> Result<Value> {
     ask()
 }
 
-/// What an image did in the last seconds: per second writes, reads, bytes written and read; nanoseconds of a write and of a read.
+/// Returns what an image did in the last seconds: per second writes, reads, bytes written and read; nanoseconds of a write and of a read.
 fn figures(picture: &Value, pool: &str, nspace: &str, name: &str) -> Option<[f64; 6]> {
     let all = picture["images"].as_array()?;
     let one = all.iter().find(|image| image["pool"] == pool && image["namespace"] == nspace && image["name"] == name)?;
@@ -167,7 +167,7 @@ fn tell(
     told
 }
 
-/// Who has it open, and who holds its lock.
+/// Tells who has it open, and who holds its lock.
 fn users(told: &mut Told, spec: &str, found: &Described, fenced: &[bool]) {
     let watchers = &found.watchers;
     told.answer.push(match watchers.len() {
@@ -211,7 +211,7 @@ fn users(told: &mut Told, spec: &str, found: &Described, fenced: &[bool]) {
     }
 }
 
-/// What it is made of, and what keeps it from being removed.
+/// Tells what it is made of, and what keeps it from being removed.
 fn made_of(told: &mut Told, spec: &str, found: &Described, now: UTime) {
     let image = &found.image;
     let clones: u64 = image.snaps.iter().map(|snap| u64::from(snap.info.child_count)).sum();

@@ -7,12 +7,12 @@ use anyhow::Result;
 use std::path::Path;
 use types::EntityName;
 
-/// What the administrator may do.
+/// Rights of the administrator.
 pub(crate) const ADMIN_CAPS: &[(&str, &str)] = &[("mds", "allow *"), ("mgr", "allow *"), ("mon", "allow *"), ("osd", "allow *")];
-/// What monitors may do.
+/// Rights of monitors.
 pub(crate) const MON_CAPS: &[(&str, &str)] = &[("mon", "allow *")];
 const MGR_CAPS: &[(&str, &str)] = &[("mds", "allow *"), ("mon", "allow profile mgr"), ("osd", "allow *")];
-/// What OSDs may do.
+/// Rights of OSDs.
 pub(crate) const OSD_CAPS: &[(&str, &str)] = &[("mgr", "allow profile osd"), ("mon", "allow profile osd"), ("osd", "allow *")];
 
 /// Keys of all daemons and of the administrator, from their keyrings; those that are missing are made, unless the

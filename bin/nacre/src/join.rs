@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::Path;
 
-/// What the cluster gives to a host that joins.
+/// Gifts of the cluster to a host that joins.
 struct Welcome {
     mon_key: [u8; 16],
     admin_key: [u8; 16],

@@ -23,13 +23,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use types::Errno;
 
-/// How often it is looked how far the data is.
+/// Interval at which it is checked how far the data is.
 const LOOK: Duration = Duration::from_secs(1);
-/// How often that is said.
+/// Interval at which that is said.
 const SAY: Duration = Duration::from_secs(5);
-/// How long processes may take to stop, and monitors to notice that one is gone.
+/// Time that processes may take to stop, and monitors to notice that one is gone.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// What `nacre.toml` is called on a host that has left.
+/// Name of `nacre.toml` on a host that has left.
 const LEFT: &str = "nacre.toml.left";
 
 /// Runs `nacre leave`; gives the exit code.

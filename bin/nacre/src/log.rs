@@ -25,7 +25,7 @@ use types::UTime;
 const LARGEST: u64 = 16 << 20;
 /// Files put aside that are kept: `NAME.log.1` is the latest.
 const KEPT: u32 = 4;
-/// What `--log-file` says for standard error.
+/// Value of `--log-file` for standard error.
 const STDERR: &str = "stderr";
 
 /// All logs of this process.
@@ -35,7 +35,7 @@ pub(crate) struct Logs {
     sinks: Arc<Mutex<Vec<Arc<Mutex<Sink>>>>>,
 }
 
-/// Where lines go.
+/// Place where lines go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
     Folder(PathBuf),
@@ -52,7 +52,7 @@ pub(crate) struct Log {
     sink: Arc<Mutex<Sink>>,
 }
 
-/// How a line looks.
+/// Layout of a line.
 #[derive(Clone, Copy)]
 enum Form {
     /// In a file of the daemon's own.
@@ -63,7 +63,7 @@ enum Form {
     Journal,
 }
 
-/// What takes lines.
+/// Receiver of lines.
 enum Sink {
     File(Written),
     Stderr,

@@ -13,9 +13,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How often it is looked.
+/// Interval at which memory is looked at.
 const PERIOD: Duration = Duration::from_secs(1);
-/// How often other servers are looked for at most; it must not take more than a thousandth of the time either.
+/// Interval at which other servers are looked for at most; it must not take more than a thousandth of the time either.
 const SEARCH: Duration = Duration::from_secs(10);
 const SEARCH_COST: u32 = 1000;
 /// How long after a share was lowered what becomes free goes back to the kernel at once.
@@ -29,10 +29,10 @@ struct Server {
     group: String,
 }
 
-/// What is read.
+/// Files that are read.
 struct Probe {
     began: Instant,
-    /// Where control groups that count memory are.
+    /// Place where control groups that count memory are.
     mount: Option<Mount>,
     servers: Vec<Server>,
     search_at: Instant,
@@ -141,7 +141,7 @@ struct Member {
 pub(crate) struct Watch {
     probe: Probe,
     governor: Governor,
-    /// What each OSD would take as long as it says nothing else.
+    /// Memory that each OSD would take as long as it says nothing else.
     wish: MemoryWish,
     members: Vec<Member>,
     /// Until when what becomes free goes back to the kernel.

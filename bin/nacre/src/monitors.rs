@@ -16,7 +16,7 @@ use types::{EntityAddr, EntityAddrVec, Fsid};
 pub(crate) const FIRST: &str = "a";
 /// Its manager.
 pub(crate) const FIRST_MGR: &str = "x";
-/// Where monitors listen if nothing else is said.
+/// Port where monitors listen if nothing else is said.
 pub(crate) const PORT: u16 = 3300;
 /// Bytes that a monitor's file may grow to.
 const MON_SIZE: u64 = 64 << 30;
@@ -92,7 +92,7 @@ fn begins(state: &State, mon: &MonState, path: &Path) -> Result<bool> {
     }
 }
 
-/// What a monitor's thread is made of.
+/// Parts of a monitor's thread.
 pub(crate) struct Parts {
     pub(crate) listeners: Vec<(ListenerId, TcpListener)>,
     pub(crate) devices: Vec<(DeviceId, Device)>,

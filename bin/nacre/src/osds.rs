@@ -18,16 +18,16 @@ pub(crate) fn mail_id(osd: i32) -> MailId {
     MailId(osd.unsigned_abs())
 }
 
-/// What the OSDs of a process have in common.
+/// Settings that the OSDs of a process have in common.
 pub(crate) struct Place<'a> {
     pub(crate) dir: &'a Path,
     pub(crate) fsid: Fsid,
     pub(crate) monitors: Vec<EntityAddrVec>,
     pub(crate) auth: Auth,
     pub(crate) bind: IpAddr,
-    /// Where OSDs listen for other OSDs, if that is elsewhere.
+    /// Address where OSDs listen for other OSDs, if that is elsewhere.
     pub(crate) cluster_bind: Option<IpAddr>,
-    /// Where this host is in the CRUSH map, if that was said.
+    /// Place where this host is in the CRUSH map, if that was said.
     pub(crate) location: Option<String>,
     pub(crate) memory: Memory,
     /// All of them, and how mail is addressed to each.
@@ -37,7 +37,7 @@ pub(crate) struct Place<'a> {
 /// Memory of an OSD, in bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct Memory {
-    /// What it begins with.
+    /// First number of the line.
     pub(crate) first: u64,
     /// As it was given.
     pub(crate) ceiling: Option<u64>,

@@ -16,7 +16,7 @@ use std::time::Duration;
 const SHORTEST: usize = 12;
 /// Letters of a password that is made: none of them looks like another. 32 of them are five bits each.
 const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
-/// How long this host's port may take to accept a connection.
+/// Time that this host's port may take to accept a connection.
 const CONNECT: Duration = Duration::from_secs(2);
 
 /// Runs `nacre page`; gives the exit code.

@@ -16,7 +16,7 @@ const DEFAULT_OSDS: u32 = 3;
 const DEFAULT_SIZE: u64 = 64 << 30;
 /// The first bytes of a store, in either of its two superblocks.
 const MAGIC: &[u8; 8] = b"NACRESTO";
-/// Where the superblocks are, in bytes.
+/// Offsets of the superblocks, in bytes.
 const SUPERBLOCKS: [u64; 2] = [0, 8 * 4096];
 /// The same of a monitor's store.
 const MON_MAGIC: &[u8; 8] = b"nacremon";
@@ -226,7 +226,7 @@ pub(crate) fn resolve(path: &Path, folder: bool) -> Result<PathBuf> {
     }
 }
 
-/// What lies on a disk.
+/// Contents of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     /// Nothing.

@@ -22,16 +22,16 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long OSDs that serve wait for others that do not, before this process says that it is ready.
+/// Time for which OSDs that serve wait for others that do not, before this process says that it is ready.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often it is looked whether all daemons serve.
+/// Interval at which it is checked whether all daemons serve.
 pub(crate) const POLL: Duration = Duration::from_millis(3);
-/// How long daemons may take to stop before the terminal says what it waits for.
+/// Time that daemons may take to stop before the terminal says what it waits for.
 const STOP_QUIETLY: Duration = Duration::from_secs(3);
-/// How long daemons may take to stop after one of them failed.
+/// Time that daemons may take to stop after one of them failed.
 const STOP_AFTER_FAILURE: Duration = Duration::from_secs(10);
 
-/// What a process does when it hears what the cluster wants.
+/// Step that a process takes when it hears what the cluster wants.
 pub(crate) type Follow<'a> = &'a mut dyn FnMut(&mut Process, &Duties) -> Result<()>;
 
 /// The daemons that run, by name, for other threads.
@@ -56,12 +56,12 @@ pub(crate) struct Process {
     pub(crate) log: Log,
     pub(crate) events: Receiver<Event>,
     pub(crate) sender: Sender<Event>,
-    /// What runs, by kind in the order in which kinds start.
+    /// Services that run, by kind in the order in which kinds start.
     services: Vec<Box<dyn Service>>,
     /// Services that were told to stop while the process goes on.
     leaving: Vec<String>,
     sockets: Vec<Sockets>,
-    /// Who runs now, for others.
+    /// Names of those that run now, for others.
     roster: Roster,
     /// Carries mail between the OSDs.
     post: PostOffice,

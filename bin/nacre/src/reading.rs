@@ -49,7 +49,7 @@ pub(crate) fn read<T: Send + 'static>(dir: &Path, patience: Duration, job: Job<T
     }
 }
 
-/// What the client's machine does.
+/// Work of the client's machine.
 struct Reading<T> {
     works: Works<T>,
     asked: BTreeMap<OpId, RequestId>,

@@ -27,16 +27,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use types::{EntityName, Fsid};
 
-/// How long a monitor may take to accept a connection.
+/// Time that a monitor may take to accept a connection.
 const KNOCK: Duration = Duration::from_millis(1000);
-/// How often the store of a monitor that runs is read before it counts as damaged: it is written meanwhile.
+/// Number of times that the store of a monitor that runs is read before it counts as damaged: it is written meanwhile.
 const READS: u32 = 5;
 /// Pause between them.
 const BETWEEN: Duration = Duration::from_millis(200);
 /// Layout of the file of `nacre mon collect`.
 const COLLECTED: u32 = 1;
 
-/// What `nacre mon collect` tells of a host.
+/// Report of `nacre mon collect` about a host.
 #[derive(Serialize, Deserialize)]
 struct Collected {
     version: u32,
@@ -246,7 +246,7 @@ impl Work {
         Ok(())
     }
 
-    /// What a person must know now.
+    /// Tells a person what matters now.
     fn tell(&self, made: &Remade) {
         let dir = self.dir.display();
         println!("mon.{} at {}: OSD map {}, made of map {}", self.mon.name, self.addr, made.epoch, made.base);

@@ -7,7 +7,7 @@ pub(crate) trait Service {
     /// Its name, which no other service of the process has: `osd.0`, `mon.a`.
     fn name(&self) -> &str;
 
-    /// What it is, by which the process treats it.
+    /// Returns its kind, by which the process treats it.
     fn kind(&self) -> Kind;
 
     /// For requests, if it is a machine: the admin socket and the page ask by it.
@@ -20,18 +20,18 @@ pub(crate) trait Service {
     fn stop(&mut self) -> bool;
 }
 
-/// What a service is. They start in this order, and stop in the other: who stops later is there for who stops earlier.
+/// Kind of a service. They start in this order, and stop in the other: who stops later is there for who stops earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     /// A monitor, with the manager's duties.
     Monitor,
     /// An OSD.
     Osd,
-    /// What is shown over HTTP.
+    /// Pages that are shown over HTTP.
     Front,
 }
 
-/// How the line that says `ready` waits for services of a kind.
+/// Rule by which the line that says `ready` waits for services of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waits {
     /// Until each serves.

@@ -21,7 +21,7 @@ use types::Fsid;
 
 /// Version of this file: 1 for a cluster of one monitor on one host, which older programs know, too.
 const VERSION: u32 = 2;
-/// What may lie in a folder that a first start left unfinished.
+/// Names that may lie in a folder that a first start left unfinished.
 const OURS: &[&str] = &["lock", "log", "mon", "keyring", "ceph.conf", "lost+found"];
 
 /// The content of `nacre.toml`.
@@ -31,10 +31,10 @@ pub(crate) struct State {
     version: u32,
     /// The cluster.
     fsid: String,
-    /// Where this host listens, if that was said.
+    /// Address where this host listens, if that was said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bind: Option<IpAddr>,
-    /// Where its OSDs listen for other OSDs, if that was said.
+    /// Address where its OSDs listen for other OSDs, if that was said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cluster_bind: Option<IpAddr>,
     /// The port of its monitor, if that was said.
@@ -46,13 +46,13 @@ pub(crate) struct State {
     /// The port of its page for other hosts, if that was said; 0 for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) page_port: Option<u16>,
-    /// How daemons and clients authenticate, if that was said.
+    /// Method by which daemons and clients authenticate, if that was said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) auth: Option<Auth>,
     /// The file for the log of its processes, if not DIR/log; relative to DIR. A person writes it here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) log_file: Option<PathBuf>,
-    /// Where this host is in the CRUSH map, if that was said: `datacenter=d1 rack=r1 root=default`.
+    /// Place where this host is in the CRUSH map, if that was said: `datacenter=d1 rack=r1 root=default`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) location: Option<String>,
     /// The cluster around this host, if it joined one, or others joined.
@@ -66,12 +66,12 @@ pub(crate) struct State {
     pub(crate) osds: Vec<OsdState>,
 }
 
-/// What a host knows of the cluster that it joined.
+/// Records of a host about the cluster that it joined.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Around {
-    /// Where monitors are.
+    /// Addresses of monitors.
     pub(crate) monitors: Vec<SocketAddr>,
-    /// How daemons and clients authenticate.
+    /// Method by which daemons and clients authenticate.
     pub(crate) cephx: bool,
 }
 
@@ -362,7 +362,7 @@ pub(crate) fn make_folder(path: &Path) -> Result<()> {
     kept.with_context(|| format!("make the folder {}", path.display()))
 }
 
-/// Who may open a lock file: its user.
+/// Mode of a lock file: only its user may open it.
 const LOCK: u32 = 0o600;
 
 /// A lock file with the number of its holder. Held until it is dropped, or the process ends.

@@ -14,13 +14,13 @@ use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 use types::Fsid;
 
-/// What a token begins with; the number is that of its layout.
+/// Beginning of a token; the number is that of its layout.
 const HEAD: &str = "nacre1-";
 
 /// Bytes of a token at most, with room for many monitors.
 const LONGEST: u64 = 16 << 10;
 
-/// What a token says.
+/// Contents of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Invitation {
     /// The cluster.
@@ -29,11 +29,11 @@ pub(crate) struct Invitation {
     pub(crate) number: u64,
     /// The key.
     pub(crate) key: [u8; 16],
-    /// When it ends, in seconds since 1970.
+    /// Time when it ends, in seconds since 1970.
     pub(crate) ends: u64,
-    /// Whether the cluster asks for keys.
+    /// True if the cluster asks for keys.
     pub(crate) cephx: bool,
-    /// Where monitors are.
+    /// Addresses of monitors.
     pub(crate) monitors: Vec<SocketAddr>,
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-/// How long monitors may take to answer.
+/// Time that monitors may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The size of what is no terminal.
 const PAGE: Size = Size { columns: 120, lines: 50 };

@@ -28,7 +28,7 @@ use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-/// Which daemons run in this process.
+/// Daemons that run in this process.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Role {
     /// All.

@@ -11,9 +11,9 @@ pub(crate) const LISTING_BYTES: usize = 4 << 20;
 /// Ranges of an object's data, as one row of bytes.
 pub(crate) struct Feed<'a> {
     view: &'a dyn View,
-    /// What was not read yet: `(offset, len)`, the next one last.
+    /// Ranges that were not read yet: `(offset, len)`, the next one last.
     ranges: Vec<(u64, u64)>,
-    /// What was read and not handed out.
+    /// Bytes that were read and not handed out.
     held: BytesMut,
 }
 

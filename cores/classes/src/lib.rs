@@ -51,7 +51,7 @@ use denc::Decode;
 use objectstore::{Page, Read, Unread};
 use types::{EntityAddr, Errno, Rope, UTime};
 
-/// What a class method can read of its object.
+/// Reads of a class method on its object.
 pub trait View {
     /// Size and modification time, or `None` if the object does not exist.
     fn stat(&self) -> Read<Option<Stat>>;
@@ -120,7 +120,7 @@ pub enum Change {
     OmapClear,
 }
 
-/// Who called.
+/// The client that called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// Kind of the entity, as on the wire (8 is a client).
@@ -131,7 +131,7 @@ pub struct Origin {
     pub addr: EntityAddr,
 }
 
-/// Why a method ended without a result.
+/// Reason why a method ended without a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fail {
     /// Something must be fetched first, or is damaged.
@@ -161,15 +161,15 @@ pub struct Call<'a> {
     pub view: &'a dyn View,
     /// The method's input.
     pub input: Bytes,
-    /// Who calls.
+    /// The client that calls.
     pub origin: Origin,
     /// The wall clock.
     pub now: UTime,
     /// The object's name.
     pub object: Bytes,
-    /// Which operation this is: version that the group gives it, and its place in the vector.
+    /// Number of this operation: version that the group gives it, and its place in the vector.
     pub place: (u64, usize),
-    /// What the method wants changed, in order.
+    /// Changes that the method wants, in order.
     pub changes: Vec<Change>,
     /// The result if the method succeeds, 0 or more. Clients see it for reads, and for writes with returns.
     pub result: i32,

@@ -20,7 +20,7 @@ pub struct Method {
     pub name: &'static str,
     /// [`RD`], [`WR`], [`PROMOTE`] in any union.
     pub flags: u8,
-    /// What it does.
+    /// Function that carries it out.
     pub run: fn(&mut Call<'_>) -> Outcome,
 }
 

@@ -30,9 +30,9 @@ const HEAD_ROOM: u64 = 1024;
 const MAX_HEAD: u64 = 16 << 20;
 /// Sizes and generations stay below this, so that sums of them are numbers, too.
 const MAX_NUMBER: u64 = 1 << 62;
-/// What an object with a queue begins with.
+/// Number at the beginning of an object with a queue.
 const HEAD_START: u16 = 0xdead;
-/// What an entry begins with.
+/// Number at the beginning of an entry.
 const ENTRY_START: u16 = 0xbeef;
 /// Bytes before the head itself, and before an entry's bytes: the two that say so, and the length.
 pub(crate) const OVERHEAD: u64 = 10;

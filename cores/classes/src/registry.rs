@@ -38,7 +38,7 @@ pub fn find_filter(class: &[u8], filter: &[u8]) -> Result<&'static Filter, Errno
     class.filters.iter().find(|f| f.name.as_bytes() == filter).ok_or(Errno::EINVAL)
 }
 
-/// What a class and method name lead to.
+/// Result of looking a class and a method up.
 pub enum Lookup {
     /// A method.
     Found(&'static Method),

@@ -16,9 +16,9 @@ const LOCK: &str = "rbd_lock";
 pub struct Described {
     /// The image.
     pub image: Image,
-    /// Who watches its header: each client that has it open for writing, and others who wait for news.
+    /// Watchers of its header: each client that has it open for writing, and others who wait for news.
     pub watchers: Vec<WatchItem>,
-    /// Who holds its lock.
+    /// Holder of its lock.
     pub lock: LockInfo,
     /// The name of its parent, if it has one that has a name.
     pub parent: Option<String>,

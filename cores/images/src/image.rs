@@ -22,7 +22,7 @@ const MOST_SIZE: u64 = 1 << 60;
 /// A snapshot of an image, with how much of it lies over the parent.
 #[derive(Clone, Debug)]
 pub struct Snap {
-    /// What the header says about it.
+    /// Record of it in the header.
     pub info: SnapshotInfo,
     /// Bytes that lie over the parent, if any do.
     pub overlap: Option<u64>,
@@ -37,19 +37,19 @@ pub struct Image {
     pub id: String,
     /// Place where its data is.
     pub data: Place,
-    /// What the names of its data objects begin with.
+    /// Beginning of the names of its data objects.
     pub prefix: String,
     /// Bytes.
     pub size: u64,
-    /// How they are spread.
+    /// Layout of their bytes.
     pub layout: Layout,
     /// See [`feature`].
     pub features: u64,
-    /// What it is a clone of; some other image for the head, or for snapshots only.
+    /// Parent of the clone; some other image for the head, or for snapshots only.
     pub parent: Option<ParentImageSpec>,
     /// Bytes of the head that lie over the parent.
     pub overlap: Option<u64>,
-    /// What writes must preserve.
+    /// Snapshots that writes must preserve.
     pub snapc: SnapContext,
     /// Its snapshots, oldest first.
     pub snaps: Vec<Snap>,

@@ -7,7 +7,7 @@
 const MOST_ROWS: u64 = 1 << 16;
 const MOST_COUNT: u64 = 1 << 20;
 
-/// How bytes are spread over objects.
+/// Layout of bytes over objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Bytes of an object; a power of two.

@@ -52,12 +52,12 @@ pub use work::{Answer, Io, JobId, Progress, Reach, Request, RequestId, Works};
 use std::fmt;
 use types::Errno;
 
-/// Why work ended before its end.
+/// Reason why work ended before its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fail {
     /// For programs.
     pub errno: Errno,
-    /// What was the matter.
+    /// The fault.
     pub what: String,
 }
 
@@ -79,10 +79,10 @@ impl fmt::Display for Fail {
     }
 }
 
-/// What work gives.
+/// Result of work.
 pub type Result<T> = std::result::Result<T, Fail>;
 
-/// What a step that found nothing gives: `None` instead of ENOENT.
+/// Result of a step that found nothing: `None` instead of ENOENT.
 pub trait Optional<T> {
     /// `None` for ENOENT.
     ///

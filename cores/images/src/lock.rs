@@ -18,11 +18,11 @@ use types::Errno;
 
 const NAME: &str = "rbd_lock";
 const TAG: &str = "internal";
-/// How often the holder is asked to let go, and how long it may take each time.
+/// Number of times that the holder is asked to let go.
 const TRIES: u32 = 40;
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// What to do about a living client that has the lock.
+/// Step against a living client that has the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holder {
     /// Leave it alone: EBUSY.

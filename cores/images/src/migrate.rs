@@ -44,7 +44,7 @@ use types::{Errno, SnapId};
 /// Objects that are copied at a time, and bytes that they may have together.
 const AT_A_TIME: u64 = 8;
 const BYTES: u64 = 32 << 20;
-/// What is compared and written as a whole.
+/// Bytes that are compared and written as a whole.
 const GRAIN: usize = 4096;
 /// For `assert_snapc_seq`: the object was not written under a snapshot.
 const NOT_WRITTEN: u8 = 0;
@@ -54,7 +54,7 @@ const NOT_WRITTEN: u8 = 0;
 pub struct Migration {
     /// Place where the target is, and its id.
     pub target: (Place, String),
-    /// What its header says.
+    /// Its header.
     pub spec: MigrationSpec,
 }
 
@@ -242,7 +242,7 @@ struct Copying<'a> {
     number: u64,
 }
 
-/// What tells two states of an object apart: versions of the source's objects, how much of it the image has.
+/// Mark that tells two states of an object apart: versions of the source's objects, how much of it the image has.
 type Look = (Vec<Option<SnapId>>, u64);
 
 impl Copying<'_> {
@@ -457,7 +457,7 @@ async fn refuse_ties(io: &Io, target: &Image) -> Result<()> {
     Ok(())
 }
 
-/// What an earlier attempt may have left of a source that does not say any more where it moves to.
+/// Remains that an earlier attempt may have left of a source that does not say any more where it moves to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Left {
     /// Its entry in the trash: all else is gone.

@@ -17,9 +17,9 @@ use types::Errno;
 
 /// The newest version of librbd's messages that is known here; what is sent can be read by the first.
 const VERSION: u8 = 7;
-/// How often clients are asked to pause that are not ready to; each time they have as long as for any notification.
+/// Number of times that clients are asked to pause that are not ready to; each time they have as long as for any notification.
 const PAUSE_TRIES: u32 = 10;
-/// How often it is looked whether the client that took an order on is there.
+/// Interval at which it is checked whether the client that took an order on is there.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Kinds of messages.
@@ -35,7 +35,7 @@ mod kind {
     pub(super) const UNQUIESCE: u32 = 19;
 }
 
-/// What the holder of an image's lock can be asked to do.
+/// Work that the holder of an image's lock can be asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     /// Copy what the image sees of its parent, and let go of it.
@@ -44,11 +44,11 @@ pub(crate) enum Work {
     Migrate,
 }
 
-/// Who orders: a client's number, the number of its watch, and the order's. Ours have no client that could be asked
+/// The one who orders: a client's number, the number of its watch, and the order's. Ours have no client that could be asked
 /// back.
 type OrderId = ((u64, u64), u64);
 
-/// What somebody said, if it matters here.
+/// Word of somebody, if it matters here.
 #[derive(Debug, PartialEq, Eq)]
 enum Said {
     ReleasedLock,

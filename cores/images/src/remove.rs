@@ -18,7 +18,7 @@ const AT_A_TIME: usize = 10;
 /// Sets of objects that a journal has at most; more are a head that somebody made up.
 const MOST_SETS: u64 = 1 << 24;
 
-/// What is to go.
+/// Thing that is to go.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum What {
     /// An image that nobody needs: it has no snapshots, no group, and is not moving.
@@ -28,7 +28,7 @@ enum What {
 }
 
 /// Removes the image with a name; by `id` it is known which one was meant, if an earlier attempt took the name already.
-/// First it is looked whether it may go; then it is in the trash, and never seen half.
+/// First it is checked whether it may go; then it is in the trash, and never seen half.
 ///
 /// # Errors
 /// ENOENT: there is none. ENOTEMPTY: it has snapshots. EBUSY: it is open. EMLINK: it is in a group.

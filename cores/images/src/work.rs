@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use types::{EntityAddr, EntityName, Errno, Locator, PoolId, UTime};
 
-/// What a job needs from outside.
+/// Need of a job from outside.
 #[derive(Debug)]
 pub enum Request {
     /// An operation on an object.
@@ -42,7 +42,7 @@ pub enum Request {
     Listen(WatchId, UTime),
 }
 
-/// What came of a request.
+/// Result of a request.
 #[derive(Debug)]
 pub enum Answer {
     /// To [`Request::Op`].
@@ -81,7 +81,7 @@ struct Shared {
     seed: u128,
 }
 
-/// How far work reaches that is done for somebody.
+/// Reach of work that is done for somebody.
 pub trait Reach {
     /// Returns true if what a job asks for may be done for whoever ordered it.
     fn allows(&self, map: &OsdMap, request: &Request) -> bool;
@@ -248,7 +248,7 @@ pub(crate) async fn each<T, Fut: Future<Output = Result<(), Fail>>>(
     .await
 }
 
-/// How far a job is, and whether somebody wants it to end.
+/// Progress of a job, and whether somebody wants it to end.
 #[derive(Clone, Debug, Default)]
 pub struct Progress(Rc<ProgressCells>);
 

@@ -75,7 +75,7 @@ pub fn is_off(state: &State) -> bool {
     set.is_some_and(|text| matches!(text.to_ascii_lowercase().as_str(), "true" | "1" | "yes" | "on"))
 }
 
-/// When pools were looked at last, and what was refused then.
+/// Time when pools were looked at last, and what was refused then.
 #[derive(Clone, Debug, Default)]
 pub struct Clock {
     last: Option<Mono>,

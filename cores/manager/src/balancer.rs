@@ -19,10 +19,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::{Epoch, PgId, PgState, PoolId, UTime};
 
-/// What a round says when there is nothing to move, as Ceph does.
+/// Text of a round when there is nothing to move, as Ceph has it.
 pub(crate) const NOTHING: &str =
     "Unable to find further optimization, or pool(s) pg_num is decreasing, or distribution is already perfect";
-/// What a round says when it made a plan, as Ceph does.
+/// Text of a round when it made a plan, as Ceph has it.
 pub(crate) const PLANNED: &str = "Optimization plan created successfully";
 
 /// Seconds until a round that had to wait for clean groups, or for a pool, is tried again.
@@ -31,12 +31,12 @@ const AGAIN: f64 = 5.0;
 /// Plans that are kept at most.
 pub const MOST_PLANS: usize = 64;
 
-/// What a round changes.
+/// Changes of a round.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Place where copies are.
     pub copies: Moves,
-    /// Who leads.
+    /// Orders about who leads.
     pub leaders: Orders,
 }
 
@@ -66,18 +66,18 @@ pub struct Plan {
     pub epoch: Epoch,
     /// The pools that it was made for; empty for all.
     pub pools: Vec<PoolId>,
-    /// What it changes.
+    /// Its changes.
     pub changes: Changes,
 }
 
-/// What is known of rounds and plans.
+/// Records of rounds and plans.
 #[derive(Clone, Debug, Default)]
 pub struct Desk {
     /// Plans by name.
     pub plans: BTreeMap<String, Plan>,
     /// Time when the last round began.
     pub started: Option<UTime>,
-    /// What became of it.
+    /// Its result.
     pub result: String,
     /// True if it found nothing to do, or could not look.
     pub no_need: bool,
@@ -91,7 +91,7 @@ pub struct Desk {
     moved: Epoch,
 }
 
-/// What came of a round.
+/// Result of a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Round {
     /// These changes.

@@ -56,7 +56,7 @@ const NOTIFY_SECONDS: u32 = 5;
 /// Most notifications at a watch that are kept for a step that may listen.
 const MOST_HEARD: usize = 64;
 
-/// Why an operation was asked.
+/// Reason why an operation was asked.
 enum Asked {
     /// For the names of these images, all of one pool and namespace.
     Names(Vec<Image>),
@@ -68,7 +68,7 @@ enum Asked {
     Told(RequestId),
 }
 
-/// What jobs want of the cluster's maps.
+/// Wish of jobs about the cluster's maps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// A number for a new snapshot in a pool.
@@ -79,7 +79,7 @@ pub enum Wish {
     Fence(EntityAddr, Option<EntityName>),
 }
 
-/// What the manager's client found out.
+/// Findings of the manager's client.
 pub enum Found {
     /// Names of these images; none for those without a name. `None`: they could not be looked up now.
     Names(Vec<Image>, Option<BTreeMap<String, String>>),
@@ -96,7 +96,7 @@ pub struct Manager {
     asked: BTreeMap<OpId, Asked>,
     /// Jobs on images.
     works: Works<Ended>,
-    /// What was ordered.
+    /// Orders that were given.
     pub desk: Desk,
     /// Watches that are not confirmed yet, and the steps that wait for them.
     watches: BTreeMap<WatchId, RequestId>,

@@ -12,10 +12,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::UTime;
 
-/// How long answers are waited for.
+/// Time for which answers are waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is known of one monitor's clock.
+/// Record of one monitor's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Clock {
     /// Seconds that it is ahead of the leader's, at least; negative: behind.
@@ -24,7 +24,7 @@ pub struct Clock {
     pub latency: f64,
 }
 
-/// What is asked in one go.
+/// Questions of one go.
 #[derive(Clone, Debug)]
 struct Asked {
     mono: Mono,
@@ -38,7 +38,7 @@ pub struct Clocks {
     /// Rounds so far.
     pub round: u64,
     asked: Option<Asked>,
-    /// Whom the last round asked.
+    /// Members that the last round asked.
     members: BTreeSet<String>,
     found: BTreeMap<String, Clock>,
 }

@@ -20,7 +20,7 @@ use monstate::state::State;
 use serde_json::{Map, Value};
 use types::UTime;
 
-/// Where reports are in the monitors' store.
+/// Beginning of the keys of reports in the monitors' store.
 pub const PLACE: &str = "mgr/crash/crash/";
 /// Most reports that are kept.
 pub const MOST: usize = 300;

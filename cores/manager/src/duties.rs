@@ -18,7 +18,7 @@ use types::UTime;
 pub struct Duties {
     /// The health findings of the last look.
     pub health: BTreeMap<String, Check>,
-    /// What the cluster did.
+    /// History of the cluster.
     pub history: History,
     /// Figures by block image.
     pub images: Images,
@@ -26,7 +26,7 @@ pub struct Duties {
     pub progress: Events,
     /// Time when numbers of groups are looked at next.
     pub autoscaler: autoscaler::Clock,
-    /// What the balancer did and plans.
+    /// Rounds and plans of the balancer.
     pub balancer: balancer::Desk,
     /// Since when groups are placed as they are.
     pub placements: Placements,

@@ -25,7 +25,7 @@ const SHARE: usize = 8;
 #[derive(Clone, Debug, Default)]
 pub struct Fences {
     by: BTreeMap<EntityAddr, EntityName>,
-    /// How many each entity made; none is 0.
+    /// Number that each entity made; none is 0.
     counts: BTreeMap<EntityName, usize>,
 }
 

@@ -27,7 +27,7 @@ const FIRST_PERIOD: Duration = Duration::from_secs(2);
 const LONG_PERIOD: Duration = Duration::from_secs(10);
 /// A spec is forgotten after so long without a look.
 const EXPIRE: Duration = Duration::from_secs(60);
-/// How often OSDs are told to go on counting.
+/// Interval at which OSDs are told to go on counting.
 const TELL: Duration = Duration::from_secs(15);
 /// Time when a name is looked up again, and when after a failed attempt.
 const RENAMED: Duration = Duration::from_secs(60);
@@ -78,7 +78,7 @@ impl Spec {
     }
 }
 
-/// What the images of one spec did.
+/// Work of the images of one spec.
 #[derive(Clone, Debug, Default)]
 struct Look {
     asked: Mono,
@@ -101,7 +101,7 @@ impl Look {
     }
 }
 
-/// What is known of an image's name.
+/// Record of an image's name.
 #[derive(Clone, Debug)]
 struct Name {
     text: Option<String>,
@@ -109,7 +109,7 @@ struct Name {
     due: Mono,
 }
 
-/// What has become due.
+/// Questions that have become due.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// True if OSDs must be told to count.
@@ -118,7 +118,7 @@ pub struct Wanted {
     pub names: Vec<Image>,
 }
 
-/// Which figures are asked for.
+/// Figures that are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Operations and bytes per second, and the time of one operation.
@@ -138,7 +138,7 @@ pub struct Row {
     pub name: String,
     /// All that was counted: figures in the order of [`FIGURES`], latencies as sums in nanoseconds.
     pub sums: [u64; 6],
-    /// What it did in the last period: per second; latencies in nanoseconds for one operation.
+    /// Its work in the last period: per second; latencies in nanoseconds for one operation.
     pub rates: [f64; 6],
 }
 

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use types::OsdId;
 
-/// How bad a finding is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// Somebody wanted it so, and may have forgotten it: the cluster is `HEALTH_OK` all the same.
@@ -58,7 +58,7 @@ impl Severity {
 /// One finding of a health code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
     /// The finding in one line.
     pub summary: String,

@@ -26,12 +26,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use types::{Epoch, Feature, PgId, PgState, PoolId, hash};
 
-/// How long two groups may take to become ready. Their clients wait meanwhile.
+/// Time that two groups may take to become ready. Their clients wait meanwhile.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a pool rests after a merge was taken back.
+/// Time for which a pool rests after a merge was taken back.
 const REST: Duration = Duration::from_secs(5);
 
-/// What is known of one announcement.
+/// Record of one announcement.
 #[derive(Clone, Copy, Debug)]
 struct Announced {
     pending: u32,

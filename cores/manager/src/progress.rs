@@ -23,12 +23,12 @@ pub fn is_followed(state: &State) -> bool {
     state.config.get("mgr", FOLLOWED).is_none_or(|value| value != "false")
 }
 
-/// What happened to an event, whose id comes first.
+/// News of an event, whose id comes first.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Note {
     /// It began.
     Begun(String, About),
-    /// How much of it is done, from 0 to 1.
+    /// Part of it that is done, from 0 to 1.
     Far(String, f64),
     /// It ended well.
     Done(String),
@@ -36,7 +36,7 @@ pub enum Note {
     Failed(String, About, String),
 }
 
-/// What an event is about.
+/// Subject of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct About {
     /// A sentence for people.

@@ -9,7 +9,7 @@ use types::UTime;
 /// The event's id.
 const ID: &str = "global-recovery";
 
-/// What there was to do at most since it began; 0 while there is nothing to do.
+/// Most that there was to do since it began; 0 while there is nothing to do.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Recovering {
     most: i64,

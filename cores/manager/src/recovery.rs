@@ -5,12 +5,12 @@ use grammar::units::{bytes, si};
 use messages::stats::ObjectStatSum;
 use serde_json::{Map, Value};
 
-/// How many of how many objects or copies are in a state that should not be.
+/// Number of objects or copies in a state that should not be, and of all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// The state: `degraded`, `misplaced`, `unfound`.
     pub what: &'static str,
-    /// How many.
+    /// Number of bytes.
     pub count: i64,
     /// Of how many; more than 0.
     pub total: i64,
@@ -47,7 +47,7 @@ pub fn dump_parts(sum: &ObjectStatSum, map: &mut Map<String, Value>) {
     }
 }
 
-/// What recovery did in the last seconds.
+/// Pace of recovery in the last seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pace {
     /// Objects that became whole.

@@ -5,7 +5,7 @@ use maps::Pool;
 use monstate::state::State;
 use types::{OsdId, PoolId};
 
-/// What a pool can still take, and what bounds it.
+/// Room that a pool can still take, and what bounds it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Room {
     /// Bytes that clients can write, copies counted once.

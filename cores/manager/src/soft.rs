@@ -20,7 +20,7 @@ const WINDOW_SECS: u64 = 10;
 /// Number of samples that are kept.
 const SAMPLES: usize = 16;
 
-/// What is known of one OSD.
+/// Soft state of one OSD.
 #[derive(Clone, Debug, Default)]
 pub struct OsdSoft {
     /// The OSD's session with the monitor, while there is one.
@@ -35,7 +35,7 @@ pub struct OsdSoft {
     pub report: Option<OsdReport>,
 }
 
-/// What is known of one placement group.
+/// Soft state of one placement group.
 #[derive(Clone, Debug)]
 pub struct PgSoft {
     /// The last report of its primary.
@@ -51,9 +51,9 @@ pub struct PgSoft {
 /// A service that told the manager about itself.
 #[derive(Clone, Debug)]
 pub struct ServiceSoft {
-    /// Whose daemon it is.
+    /// Name of the daemon.
     pub entity: types::EntityName,
-    /// What the service says about itself.
+    /// Texts of the service about itself.
     pub metadata: BTreeMap<String, String>,
     /// The service's state.
     pub status: BTreeMap<String, String>,
@@ -119,9 +119,9 @@ pub struct Soft {
     pub creating: Creating,
     /// Clients that this monitor turned away lately for having too many sessions, and how often.
     pub turned_away: Vec<(types::EntityName, u64)>,
-    /// Who fenced which clients.
+    /// Fences of clients, by who made them.
     pub fences: Fences,
-    /// How far the clocks of other monitors are off.
+    /// Skews of the clocks of other monitors.
     pub clocks: Clocks,
     /// The sums of the statistics of all groups, by pool. They are asked for several times a second, and there may be many groups.
     sums: BTreeMap<PoolId, ObjectStatSum>,
@@ -130,7 +130,7 @@ pub struct Soft {
     samples: VecDeque<(Mono, BTreeMap<PoolId, ObjectStatSum>)>,
 }
 
-/// What clients do, per second.
+/// Work of clients, per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rates {
     /// Bytes read per second.
@@ -188,7 +188,7 @@ impl Soft {
         entry.report = Some(report);
     }
 
-    /// What a group counted before this monitor heard of it was not done since the samples were taken.
+    /// Leaves out what a group counted before this monitor heard of it: that was not done since the samples were taken.
     fn count_from_now_on(&mut self, pool: PoolId, before: &ObjectStatSum) {
         for (_, sums) in &mut self.samples {
             *sums.entry(pool).or_default() += before;

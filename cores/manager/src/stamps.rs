@@ -3,7 +3,7 @@
 use messages::internal::PgReport;
 use types::{PgState, UTime};
 
-/// When something last held of a group, as far as this monitor knows. Zero: never.
+/// Times when something last held of a group, as far as this monitor knows. Zero: never.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamps {
     /// It served clients.

@@ -10,7 +10,7 @@ use monstate::state::State;
 use std::collections::BTreeMap;
 use types::{Epoch, OsdId, PgId, PgState, PoolId, hash};
 
-/// What of a pool decides where its groups are.
+/// Parts of a pool that decide where its groups are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shape {
     pg_num: u32,

@@ -5,18 +5,18 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 const LEAST: u64 = MemoryWish::LEAST;
-/// Which part of a domain stays free.
+/// Part of a domain that stays free, as its inverse.
 const RESERVE: u64 = 8;
-/// Which part of a host all servers together leave to others, whatever is available.
+/// Part of a host that all servers together leave to others, as its inverse, whatever is available.
 const OTHERS: u64 = 4;
 /// From so many percent of the time on in which a task waits for memory, a domain is under pressure.
 const PRESSURE: f64 = 10.0;
 /// How long there must be more before more is given, and how long something is resident before it counts as waste.
 const CALM: Duration = Duration::from_secs(10);
-/// Which part less counts at once, and which part more is worth a change.
+/// Part by which less counts at once, as its inverse, and by which more is worth a change.
 const LESS: u64 = 32;
 const MORE: u64 = 16;
-/// Which part of the waste is forgotten in a second: half in three minutes.
+/// Part of the waste that is forgotten in a second, as its inverse: half in three minutes.
 const FADING: u64 = 256;
 /// Shares are whole multiples of it, in bytes.
 const UNIT: u64 = 1 << 20;
@@ -24,7 +24,7 @@ const UNIT: u64 = 1 << 20;
 /// Other servers like this one in a domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Others {
-    /// How many OSDs they run.
+    /// Number of OSDs that they run.
     pub osds: usize,
     /// Bytes that they have resident.
     pub resident: u64,
@@ -33,7 +33,7 @@ pub struct Others {
 /// Something that has so much memory and no more: the host, or a control group with a limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Domain {
-    /// Which of the two.
+    /// The one of the two that counts.
     pub bound: MemoryBound,
     /// Bytes that it has in all.
     pub size: u64,
@@ -45,7 +45,7 @@ pub struct Domain {
     pub others: Others,
 }
 
-/// How things stand at a moment.
+/// State of things at a moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
     /// Time.

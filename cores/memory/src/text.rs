@@ -75,7 +75,7 @@ impl Version {
     }
 }
 
-/// Where control groups that count memory are to be seen.
+/// Place where control groups that count memory are to be seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
     /// Of which version.

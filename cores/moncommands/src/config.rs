@@ -67,7 +67,7 @@ fn lets_clients_in(cx: &Cx<'_>, name: &str, value: &str) -> bool {
     !WAYS_IN.contains(&name) || value.split([',', ';', ' ']).any(|way| way.trim() == way_in(cx))
 }
 
-/// How clients of this cluster show who they are.
+/// Returns how clients of this cluster show who they are.
 fn way_in(cx: &Cx<'_>) -> &'static str {
     if cx.env.cephx() { "cephx" } else { "none" }
 }

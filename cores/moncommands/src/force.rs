@@ -26,19 +26,19 @@ pub(super) const ROWS: &[Row] = &[
     }),
 ];
 
-/// What is asked for.
+/// Kind of what is asked for.
 struct Wish {
     /// The instruction to the OSD.
     prefix: &'static str,
-    /// What a group does when it has a use for it: any of these.
+    /// States of a group that has a use for it: any of these.
     useful: PgState,
     /// The state of a group that was asked before.
     forced: PgState,
     /// True if it is taken back.
     cancel: bool,
-    /// What is said of a group that has no use for it.
+    /// Line for a group that has no use for it.
     idle: &'static str,
-    /// What is said of a group that was asked before.
+    /// Line for a group that was asked before.
     again: &'static str,
 }
 

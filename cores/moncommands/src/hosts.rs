@@ -98,7 +98,7 @@ fn ok_to_leave(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     Ok(Reply::status(format!("{name} can leave{passes}")))
 }
 
-/// What becomes of the monitors' majority when those of a host stop, before they are removed.
+/// Fate of the monitors' majority when those of a host stop, before they are removed.
 enum Majority {
     /// The others are one, and decide.
     Stays,
@@ -195,7 +195,7 @@ fn no_space(cx: &Cx<'_>, osds: &[OsdId]) -> Option<String> {
     (moves > room).then(|| format!("it holds {}, and the others can take {}", units::bytes(moves), units::bytes(room)))
 }
 
-/// What of a host's data is not elsewhere yet.
+/// Part of a host's data that is not elsewhere yet.
 #[derive(Default)]
 struct Left {
     pgs: u64,
@@ -253,7 +253,7 @@ fn duties(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     Ok(cx.structure("duties", &value))
 }
 
-/// What may be lost with some OSDs: in words, and whether it is lost for sure or already missed.
+/// Data that may be lost with some OSDs: in words, and whether it is lost for sure or already missed.
 struct Risk {
     text: String,
     /// Some data is on no OSD that can be reached.

@@ -19,9 +19,9 @@ use types::{EntityName, EntityType, UTime};
 
 /// Seconds for which a key is good if nothing is said.
 const LASTS: i64 = 3600;
-/// What a joining host may do.
+/// Rights of a joining host.
 const CAPS: &str = "allow command \"nacre join\"";
-/// Where the end of a key is kept, in seconds since 1970.
+/// Name under which the end of a key is kept, in seconds since 1970.
 const ENDS: &str = "ends";
 /// Names of such entities begin with this.
 const PREFIX: &str = "join.";

@@ -73,13 +73,13 @@ use serde_json::Value;
 use std::sync::OnceLock;
 use types::{Errno, OsdId};
 
-/// What a handler works with.
+/// Surroundings of a handler.
 pub struct Cx<'a> {
     /// The cluster's state, with all proposals applied that were made before.
     pub state: &'a State,
-    /// What daemons reported.
+    /// Reports of daemons.
     pub soft: &'a Soft,
-    /// What the manager remembers.
+    /// Memory of the manager.
     pub duties: &'a Duties,
     /// This monitor.
     pub env: &'a Env,
@@ -91,7 +91,7 @@ pub struct Cx<'a> {
     pub format: Format,
     /// The bytes of the input file.
     pub input: Bytes,
-    /// Who asks.
+    /// The one who asks.
     pub asker: &'a Asker,
     /// The changes that the command makes.
     pub changes: Vec<Change>,
@@ -103,18 +103,18 @@ pub struct Cx<'a> {
     pub instruct: Vec<(OsdId, Value)>,
     /// Lines for the cluster log in the asker's own name.
     pub entries: Vec<LogEntry>,
-    /// What the command asks of the manager.
+    /// Requests of the command to the manager.
     pub asks: Vec<Ask>,
 }
 
-/// What a command asks of the manager.
+/// Request of a command to the manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// Somebody looks at the figures of these images.
     Look(Spec),
     /// Somebody sees the figures of all images.
     See,
-    /// What was in progress is not wanted any more.
+    /// Forgets what was in progress.
     ForgetProgress,
     /// Another monitor shall lead.
     HandOver,
@@ -167,7 +167,7 @@ impl Cx<'_> {
     }
 }
 
-/// What carries a command out.
+/// Function that carries a command out.
 #[derive(Clone, Copy)]
 pub enum Run {
     /// A handler.
@@ -184,13 +184,13 @@ pub enum Run {
 pub struct Row {
     /// Its words and arguments, in the notation of [`Signature::parse`].
     pub sig: &'static str,
-    /// What it is for, in one line.
+    /// Its purpose, in one line.
     pub help: &'static str,
     /// Its module, for capabilities.
     pub module: &'static str,
     /// The permission that it needs: `r`, `rw`, `rx`, `rwx`.
     pub perm: &'static str,
-    /// What carries it out.
+    /// Function that carries it out.
     pub run: Run,
 }
 
@@ -302,7 +302,7 @@ impl Parsed {
     }
 }
 
-/// How the refusal of an unknown command begins at a monitor.
+/// Beginning of the refusal of an unknown command at a monitor.
 const UNKNOWN: &str = "command not known: ";
 
 /// Gives the refusal of an unknown command as the manager words it: libraries tell by these words that a command is not there.

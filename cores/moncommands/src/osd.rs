@@ -303,7 +303,7 @@ fn osd_metadata(cx: &Cx<'_>, osd: OsdId) -> Value {
     Value::Object(value)
 }
 
-/// What readers of Ceph's answers expect of every OSD, empty where nothing is known; with a mark, what its class says.
+/// Fields that readers of Ceph's answers expect of every OSD, empty where nothing is known; with a mark, what its class says.
 const EXPECTED: [(&str, &str); 9] = [
     ("back_iface", ""),
     ("ceph_version_when_created", ""),

@@ -19,7 +19,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use types::{EntityName, EntityType, Fsid, OsdId};
 
-/// What `osd new` was given.
+/// Secrets that `osd new` was given.
 pub(super) struct Secrets {
     osd: Key,
     /// The lockbox's key, and what it keeps.

@@ -74,7 +74,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-/// What would become of the groups of OSDs that stop.
+/// Fate of the groups of OSDs that stop.
 #[derive(Default)]
 struct Offline {
     unknown: Vec<PgId>,
@@ -170,7 +170,7 @@ pub(super) struct Need {
     safe: Vec<OsdId>,
     /// Groups are mapped to them.
     active: Vec<OsdId>,
-    /// How many.
+    /// Number of bytes.
     mapped: u64,
     /// They report nothing.
     silent: Vec<OsdId>,

@@ -127,7 +127,7 @@ fn codes() -> Value {
     CODES.iter().map(|(code, severity)| ((*code).to_owned(), json!(name(*severity)))).collect::<Map<_, _>>().into()
 }
 
-/// What helps against the findings that are raised, by code: a sentence, and a command that shows more or mends it.
+/// Returns what helps against the findings that are raised, by code: a sentence, and a command that shows more or mends it.
 fn remedies(cx: &Cx<'_>) -> Value {
     let one = |code: String| {
         let (text, command) = advice(&code)?;

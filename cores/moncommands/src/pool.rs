@@ -121,7 +121,7 @@ fn existing_rule(cx: &Cx<'_>, rule: &str) -> Result<u32, Refusal> {
     }
 }
 
-/// What the arguments say of a pool of either kind, but for its rule.
+/// Reads from the arguments what they say of a pool of either kind, but for its rule.
 fn wanted(args: &Args) -> Wanted {
     let number = |key: &str| args.int(key).map(|n| u32::try_from(n).unwrap_or(u32::MAX));
     let mut set = Vec::new();

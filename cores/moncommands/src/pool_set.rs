@@ -92,7 +92,7 @@ fn strict_flag(text: &str) -> Result<bool, Refusal> {
     }
 }
 
-/// Why `fast_read` does nothing.
+/// Reason why `fast_read` does nothing.
 const NO_FAST_READ: &str = "shards are not read before they are needed";
 
 fn count(var: &str, text: &str) -> Result<u32, Refusal> {

@@ -3,12 +3,12 @@
 
 use crate::rescue::{ReadAt, stored};
 
-/// What a check of a monitor's store found.
+/// Findings of a check of a monitor's store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoreReport {
-    /// What keeps the monitor from starting.
+    /// Findings that keep the monitor from starting.
     pub fatal: Vec<String>,
-    /// What is wrong without loss: redundancy is missing, or a write was cut short that nobody was told of.
+    /// Findings without loss: redundancy is missing, or a write was cut short that nobody was told of.
     pub minor: Vec<String>,
     /// Index of the log's last entry.
     pub last: u64,

@@ -66,7 +66,7 @@ fn group(magic: [u8; 4], head: usize, bytes: &[u8]) -> Vec<u8> {
     group
 }
 
-/// What stands at an area's beginning.
+/// Reads the beginning of an area.
 pub fn beginning(bytes: &[u8]) {
     if let Ok(snapshot) = Snapshot::from_bytes(bytes) {
         let again: Vec<u8> = snapshot.to_vec();

@@ -29,7 +29,7 @@ fn config(voter: VoterId, seed: u64) -> Config {
     Config { life: (seed ^ seed.rotate_left(29)).max(1), ..Config::new(voter, seed) }
 }
 
-/// What the disk is busy with.
+/// Work that the disk is busy with.
 enum UnderWay {
     Nothing,
     Group,
@@ -39,7 +39,7 @@ enum UnderWay {
     Install(Arc<State>),
 }
 
-/// What came of the disk.
+/// Event from the disk.
 pub enum Happened {
     /// It has never been used.
     Fresh,
@@ -57,14 +57,14 @@ pub enum Happened {
     Failed(String),
 }
 
-/// What is to be done after [`Replica::advance`].
+/// Work that is to be done after [`Replica::advance`].
 #[derive(Default)]
 pub struct Next {
     /// For other voters.
     pub send: Vec<(VoterId, Bytes)>,
     /// To be given to [`Replica::commit`], in order.
     pub committed: Vec<Entry>,
-    /// What happened to the leadership.
+    /// News of the leadership.
     pub news: Vec<News>,
     /// Reads that may be answered.
     pub reads: Vec<ReadId>,

@@ -13,14 +13,14 @@ use types::{Fsid, UTime};
 /// The cluster of all of them.
 const FSID: [u8; 16] = [7; 16];
 
-/// What a voter says to the world.
+/// Word of a voter to the world.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
     /// A message for another one.
     Send(u64, Bytes),
     /// An entry is committed and applied.
     Applied {
-        /// Which.
+        /// The entry.
         index: u64,
         /// Its term.
         term: u64,

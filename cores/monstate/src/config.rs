@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use types::{EntityAddrVec, EntityName, Fsid, Levels};
 
-/// How peers prove who they are.
+/// Method by which peers prove who they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AuthMode {
     /// They say who they are, and are believed.
@@ -24,7 +24,7 @@ pub struct InitialKey {
     pub caps: BTreeMap<String, String>,
 }
 
-/// What a monitor is told when it is made. The store (device 0) remembers the cluster. Addresses and authentication may
+/// Settings of a monitor, as it is told when it is made. The store (device 0) remembers the cluster. Addresses and authentication may
 /// differ at a later start; the cluster's id must be the stored one.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -40,9 +40,9 @@ pub struct Config {
     pub mgr_addrs: EntityAddrVec,
     /// The name of the host, for `node ls` and `mon metadata`.
     pub host: String,
-    /// What else the host tells about itself, for `mon metadata` and `mgr metadata`: `kernel_version` and the like.
+    /// Other texts of the host about itself, for `mon metadata` and `mgr metadata`: `kernel_version` and the like.
     pub about: BTreeMap<String, String>,
-    /// How peers prove who they are.
+    /// Method by which peers prove who they are.
     pub auth: AuthMode,
     /// Entities that must exist. A new store takes all of them. Later, those of daemons and administrators (`mon.`,
     /// `mgr.*`, `osd.*`, `client.admin`) that are missing are added.

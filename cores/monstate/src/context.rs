@@ -11,7 +11,7 @@ pub const RELEASE: &str = "pacific";
 pub const RELEASE_NUMBER: u8 = 16;
 /// The version that clients are told: the level at which this cluster speaks.
 pub const VERSION: &str = "16.2.15";
-/// What stands for the commit of a program that does not tell it: one of before 0.2, or one of a test.
+/// Stand-in for the commit of a program that does not tell it: one of before 0.2, or one of a test.
 pub const UNKNOWN_COMMIT: &str = "0000000000000000000000000000000000000000";
 /// The number (global id) of the manager. Numbers of clients are above it.
 pub const MGR_GID: u64 = 4100;
@@ -33,7 +33,7 @@ pub fn version_line(told: &BTreeMap<String, String>) -> String {
     format!("ceph version {VERSION} ({}) {RELEASE} (stable)", commit(told))
 }
 
-/// How the monitor stands among the monitors.
+/// Standing of the monitor among the monitors.
 #[derive(Clone, Debug, Default)]
 pub struct Standing {
     /// Number of the last election.
@@ -76,11 +76,11 @@ impl Standing {
 /// The monitor's surroundings.
 #[derive(Clone, Debug)]
 pub struct Env {
-    /// What it was told when it was made.
+    /// Settings that it was told when it was made.
     pub config: Config,
     /// Time when it began to serve.
     pub started: Now,
-    /// How it stands among the monitors.
+    /// Its standing among the monitors.
     pub standing: Standing,
     /// Bytes that are free on the disk of its store; 0 if unknown.
     pub disk_free: u64,
@@ -94,7 +94,7 @@ pub struct Env {
     pub state_bytes: u64,
     /// Bytes that the state and the log may take on the disk; 0 if unknown.
     pub area_bytes: u64,
-    /// How often the driver called it for nothing, for `perf dump`.
+    /// Calls of the driver for nothing, for `perf dump`.
     pub wakes: node::Wakes,
 }
 

@@ -21,7 +21,7 @@ const ENOUGH: u32 = 3;
 /// The rule that a cluster begins with.
 const RULE: &str = "replicated_rule";
 
-/// What the first rule keeps apart.
+/// Domain that the first rule keeps apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Domain {
     /// OSDs, as it was made.
@@ -32,7 +32,7 @@ pub enum Domain {
     Theirs,
 }
 
-/// What the decision depends on.
+/// Facts that the decision depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// Hosts with an OSD that is up and in, below the root of the first rule.
@@ -45,7 +45,7 @@ pub struct Facts {
     pub follows: bool,
     /// Copies of the pool with most of them that uses the first rule; 0 without pools.
     pub largest: u32,
-    /// What the first rule keeps apart.
+    /// Domain that the first rule keeps apart.
     pub domain: Domain,
 }
 

@@ -21,7 +21,7 @@ const NAMES: u32 = 26 + 26 * 26;
 /// Hosts from which on five monitors are wanted.
 const MANY_HOSTS: usize = 7;
 
-/// What runs on one host.
+/// Daemons that run on one host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Host {
     /// Place where its daemons listen.

@@ -27,7 +27,7 @@ const WAIT: &str = "mon_level_raise_after";
 pub struct Laggard {
     /// `mon.a` or `osd.3`.
     pub name: String,
-    /// What its program runs.
+    /// Levels that its program runs.
     pub levels: Levels,
     /// It is an OSD that is down: a person may leave it behind.
     pub down: bool,
@@ -87,7 +87,7 @@ pub struct Clock {
     pub hasty: bool,
 }
 
-/// What the leader does about the level.
+/// Step of the leader about the level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Nothing.

@@ -9,7 +9,7 @@
 use crate::state::State;
 use std::collections::BTreeSet;
 
-/// How the keys begin under which it is kept what was switched.
+/// Beginning of the keys that keep what was switched.
 pub const SWITCHED: &str = "nacre/module/";
 
 /// Modules that are on until somebody turns them off, and whose duties are built in here. (In Ceph, `prometheus` is off
@@ -36,7 +36,7 @@ pub const ABSENT: [&str; 16] = [
     "zabbix",
 ];
 
-/// Why a module of [`ABSENT`] cannot run.
+/// Reason why a module of [`ABSENT`] cannot run.
 pub const NOT_HERE: &str = "it is not part of this manager";
 
 /// Returns what was kept of a module: switched on, switched off, or nothing.

@@ -15,15 +15,15 @@ pub struct Opt {
     pub name: &'static str,
     /// The type of its value.
     pub kind: Kind,
-    /// Who should change it: `basic`, `advanced` or `dev`.
+    /// Audience of the option: `basic`, `advanced` or `dev`.
     pub level: &'static str,
     /// Its default, as text.
     pub default: &'static str,
     /// True if a change counts at once, without a restart.
     pub live: bool,
-    /// Who reads it: `mon`, `osd`, `mgr`, `client`, `common`.
+    /// Readers of the option: `mon`, `osd`, `mgr`, `client`, `common`.
     pub service: &'static str,
-    /// What it does, for `config help`.
+    /// Its effect, for `config help`.
     pub help: &'static str,
 }
 
@@ -527,7 +527,7 @@ pub(crate) const OPTIONS: &[Opt] = &[
     ),
 ];
 
-/// What `config help` says of an option that is only kept.
+/// Text of `config help` for an option that is only kept.
 const KEPT: &str = "kept and shown for clients and tools; nothing here reads it";
 
 /// Finds an option by name: one of this table, or else one of Ceph's that is only kept.

@@ -16,7 +16,7 @@ const NAME: usize = 4096;
 /// Most copies of a pool, as in Ceph.
 const MOST_COPIES: u32 = 10;
 
-/// What a change of a pool may read.
+/// Facts that a change of a pool may read.
 pub struct Ctx<'a> {
     /// The state that the change builds on.
     pub state: &'a State,
@@ -26,7 +26,7 @@ pub struct Ctx<'a> {
     pub now: Now,
 }
 
-/// What a new pool shall be. The options give what is left out.
+/// Wishes for a new pool. The options give what is left out.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     /// The pool's name.
@@ -51,12 +51,12 @@ pub struct Wanted {
     pub shards: Option<Shards>,
 }
 
-/// What a new pool of shards is made by.
+/// Parts that a new pool of shards is made by.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shards {
     /// The name of its profile.
     pub profile: String,
-    /// How its objects lie.
+    /// Layout of its objects.
     pub layout: Layout,
     /// Parities of an object (m), from 1 on.
     pub parities: u8,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 use types::{EntityAddrVec, EntityName, EntityType, Message, features};
 
-/// How frames are protected once a peer has shown who it is.
+/// Protection of frames once a peer has shown who it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Mode {
@@ -23,7 +23,7 @@ impl Mode {
     }
 }
 
-/// What a broken connection means for the session above it.
+/// Meaning of a broken connection for the session above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// The session ends with its connection; whoever had requests under way sends them again.
@@ -32,7 +32,7 @@ pub enum Policy {
     Lossless,
 }
 
-/// Which modes are used, best first.
+/// Modes that are used, best first.
 #[derive(Clone, Debug)]
 pub struct Modes {
     /// Modes that accepted connections may choose from; the peer's order of preference decides.
@@ -94,7 +94,7 @@ pub struct Limits {
     pub handshake: Duration,
     /// An accepted connection from which nothing came for so long is closed.
     pub idle: Duration,
-    /// How long an accepted lossless session waits without a connection for its peer to come back.
+    /// Time for which an accepted lossless session waits without a connection for its peer to come back.
     pub detached: Duration,
     /// A connection that stands in the middle of a frame for so long is closed.
     pub stall: Duration,
@@ -149,10 +149,10 @@ impl Limits {
     }
 }
 
-/// Who a messenger speaks for and how.
+/// Settings of a messenger: whom it speaks for and how.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Whose messenger this is.
+    /// Entity whose messenger this is.
     pub name: EntityName,
     /// Own addresses exactly as the cluster's maps list them, nonce included: clients insist on finding the address that
     /// they dialled. Empty for a client: its address is what the first peer sees, with port 0 and `nonce`.

@@ -5,13 +5,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, Message, SessionId, UTime};
 
-/// Who is at the other end of a session.
+/// The other end of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// Name under which it authenticated. On sessions that this side opened the id is the number that the peer tells
     /// (rank, OSD number), or empty.
     pub name: EntityName,
-    /// What it acts as. A manager that uses the client library is a client here although its name is `mgr.x`.
+    /// Kind of daemon or client that it acts as. A manager that uses the client library is a client here although its name is `mgr.x`.
     pub kind: EntityType,
     /// Number that the monitors gave it; with the message's tid it names a request.
     pub global_id: u64,
@@ -26,7 +26,7 @@ pub struct Peer {
     pub ticket: UTime,
     /// Features common to both sides.
     pub features: u64,
-    /// What it may do here, as text for the caps parser; `None` means everything (no authentication in use, or the
+    /// Its rights here, as text for the caps parser; `None` means everything (no authentication in use, or the
     /// ticket says so).
     pub caps: Option<String>,
     /// Protection of its frames.
@@ -35,14 +35,14 @@ pub struct Peer {
     pub outgoing: bool,
 }
 
-/// What happened on a session.
+/// News of a session.
 #[derive(Debug)]
 pub enum Event {
     /// A session stands: a peer connected, or a connection that was asked for is ready. Told once for each session.
     Opened {
-        /// Which.
+        /// The session.
         session: SessionId,
-        /// Who.
+        /// The peer.
         peer: Arc<Peer>,
     },
     /// A message arrived.
@@ -56,12 +56,12 @@ pub enum Event {
     },
     /// The peer forgot this lossless session: what was queued or unacknowledged is lost. The session goes on, empty.
     Reset {
-        /// Which.
+        /// The session.
         session: SessionId,
     },
     /// The session is over. Not told after the owner's own `close`.
     Closed {
-        /// Which.
+        /// The session.
         session: SessionId,
         /// Nobody listens at the peer's port, as its host says.
         refused: bool,

@@ -67,7 +67,7 @@ impl Encode for Plain<'_> {
     }
 }
 
-/// What decodes must encode and decode to the same again.
+/// Checks that what decodes encodes and decodes to the same again.
 fn again<T: denc::Decode + Encode + PartialEq + std::fmt::Debug>(bytes: &[u8]) {
     if let Ok(value) = T::from_bytes(bytes) {
         assert_eq!(T::from_bytes(&value.to_vec()).as_ref(), Ok(&value));

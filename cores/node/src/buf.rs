@@ -29,7 +29,7 @@ pub fn buffers_kept() -> usize {
     POOL.with_borrow(|pool| pool.bytes)
 }
 
-/// What memory is made of: asking for these asks for alignment.
+/// Unit of memory: asking for these asks for alignment.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C, align(4096))]
 struct Page([u8; ALIGN]);
@@ -39,7 +39,7 @@ struct Page([u8; ALIGN]);
 #[repr(C, align(2097152))]
 struct HugePage([u8; HUGE]);
 
-/// What a buffer is made of.
+/// Memory of a buffer.
 enum Memory {
     Pages(Vec<Page>),
     Huge(Vec<HugePage>),
@@ -87,7 +87,7 @@ struct Class {
     used: u64,
 }
 
-/// What a thread keeps for the next taker.
+/// Buffers that a thread keeps for the next taker.
 struct Kept {
     by_class: Vec<Class>,
     bytes: usize,

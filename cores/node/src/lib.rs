@@ -75,7 +75,7 @@ pub struct Token(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub u64);
 
-/// What a driver brings to a machine.
+/// Event that a driver brings to a machine.
 #[derive(Debug)]
 pub enum Input {
     /// Somebody connected to `listener`.
@@ -91,14 +91,14 @@ pub enum Input {
     },
     /// A connection that the machine asked for stands.
     Connected {
-        /// Which.
+        /// The connection.
         conn: ConnId,
         /// This end.
         local: SocketAddr,
     },
     /// Bytes arrived: the first `len` of `buf` (at least one).
     Received {
-        /// Where from.
+        /// The connection.
         conn: ConnId,
         /// The buffer of the `Receive`, back.
         buf: Buf,
@@ -109,12 +109,12 @@ pub enum Input {
     Sent {
         /// The connection.
         conn: ConnId,
-        /// How many.
+        /// Number of bytes.
         bytes: usize,
     },
     /// The connection is gone (by the peer, an error, a failed connect). Not given after the machine's own `Close`.
     Closed {
-        /// Which.
+        /// The connection.
         conn: ConnId,
         /// Nobody listens at the port that the machine wanted to connect to, and the host there says so.
         refused: bool,
@@ -132,16 +132,16 @@ pub enum Input {
     },
     /// Another machine of this process sent something: see [`Mail`].
     Mail {
-        /// Who.
+        /// The sender.
         from: MailId,
-        /// What.
+        /// The value.
         mail: Mail,
     },
     /// Work is done: see [`Output::Compute`].
     Computed {
-        /// Which.
+        /// The request.
         token: Token,
-        /// What it gave.
+        /// Its result.
         result: Mail,
     },
     /// From now on the machine may take so much memory. What is too much it gives back by and by.
@@ -150,7 +150,7 @@ pub enum Input {
     Stop,
 }
 
-/// What a machine wants done.
+/// Effect that a machine wants done.
 #[derive(Debug)]
 pub enum Output {
     /// Open a connection.
@@ -163,7 +163,7 @@ pub enum Output {
     /// Receive at least one byte into `buf`. At most one is outstanding for each connection; a machine that wants
     /// to slow a peer down just does not ask.
     Receive {
-        /// Where from.
+        /// The connection.
         conn: ConnId,
         /// Room for the bytes.
         buf: Buf,
@@ -177,7 +177,7 @@ pub enum Output {
     },
     /// Close, after what was sent has been given to the kernel (or one second has passed).
     Close {
-        /// Which.
+        /// The connection.
         conn: ConnId,
     },
     /// A disk request; completed by [`Input::Disk`]. Requests may complete in any order.
@@ -188,7 +188,7 @@ pub enum Output {
     LogLevel(Level),
     /// The answer to an [`Input::Call`].
     Answer {
-        /// Whose.
+        /// The call.
         call: CallId,
         /// 0, or a negative error number.
         result: i32,
@@ -197,14 +197,14 @@ pub enum Output {
     },
     /// Something for another machine of this process: see [`Mail`].
     Mail {
-        /// Whom.
+        /// The receiver.
         to: MailId,
-        /// What.
+        /// The value.
         mail: Mail,
     },
     /// Work to be done elsewhere, answered by [`Input::Computed`].
     Compute(Compute),
-    /// How much memory the machine would take, if it is not what it was made with. What it gets comes as
+    /// Memory that the machine would take, if it is not what it was made with. What it gets comes as
     /// [`Input::Memory`].
     Memory(MemoryWish),
     /// After [`Input::Stop`]: all is durable, the driver may end.
@@ -213,27 +213,27 @@ pub enum Output {
     Fatal(String),
 }
 
-/// How much a log line matters.
+/// Importance of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Something failed that should not have.
     Error,
     /// Something that an operator should look at.
     Warn,
-    /// What happened, at the rate of people.
+    /// Events at the rate of people.
     Info,
-    /// What happened, at the rate of operations.
+    /// Events at the rate of operations.
     Debug,
 }
 
 /// A line for the log.
 #[derive(Clone, Debug)]
 pub struct LogLine {
-    /// How much it matters.
+    /// Its importance.
     pub level: Level,
-    /// Which part says it: `msgr`, `pg 1.3`, `store`.
+    /// Part that says it: `msgr`, `pg 1.3`, `store`.
     pub part: String,
-    /// What.
+    /// The text.
     pub text: String,
 }
 
@@ -242,13 +242,13 @@ pub struct LogLine {
 pub struct DiskRequest {
     /// Names it in the completion.
     pub token: Token,
-    /// Which disk.
+    /// The disk.
     pub device: DeviceId,
-    /// What.
+    /// The operation.
     pub op: DiskOp,
 }
 
-/// What can be asked of a disk.
+/// Operation that can be asked of a disk.
 #[derive(Debug)]
 pub enum DiskOp {
     /// Fill `buf` from `offset`. Bytes beyond the end of a file are an error.
@@ -262,7 +262,7 @@ pub enum DiskOp {
     Write {
         /// First byte.
         offset: u64,
-        /// What; pieces at aligned addresses and of aligned lengths are not copied.
+        /// The data; pieces at aligned addresses and of aligned lengths are not copied.
         data: Rope,
         /// Complete only when the bytes, and everything completed on this device before, survive a power cut.
         durable: bool,
@@ -274,23 +274,23 @@ pub enum DiskOp {
     Trim {
         /// First byte.
         offset: u64,
-        /// How much.
+        /// Number of bytes.
         len: u64,
     },
     /// Ask for the sizes.
     Stat,
 }
 
-/// How a disk request ended.
+/// End of a disk request.
 #[derive(Debug)]
 pub struct DiskDone {
-    /// Which request.
+    /// The request.
     pub token: Token,
-    /// What came of it.
+    /// Its result.
     pub result: Result<DiskOutput, DiskError>,
 }
 
-/// What a completed disk request gives.
+/// Result of a completed disk request.
 #[derive(Debug)]
 pub enum DiskOutput {
     /// A read's buffer.
@@ -312,7 +312,7 @@ pub struct DiskStat {
     pub host_free: u64,
 }
 
-/// Why a disk request failed.
+/// Reason why a disk request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskError {
     /// The disk says it cannot (EIO and all that is not below).
@@ -337,7 +337,7 @@ impl Outputs {
     }
 }
 
-/// What a driver tells a machine about its calls of it, since it was made.
+/// Counts of a driver's calls of a machine, since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wakes {
     /// Turns for which nothing had come in: a deadline had come.
@@ -348,7 +348,7 @@ pub struct Wakes {
     pub held: u64,
     /// Calls of the machine, for an input or to end a round, that took more than 5 ms. Others of the thread waited.
     pub long: u64,
-    /// How long these took together, in microseconds.
+    /// Time that these took together, in microseconds.
     pub long_us: u64,
 }
 

@@ -8,7 +8,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MailId(pub u32);
 
-/// What is sent: any value that both sides know, for the receiver to `downcast`. Buffers in it ([`crate::Buf`]) stay
+/// Value that is sent: any value that both sides know, for the receiver to `downcast`. Buffers in it ([`crate::Buf`]) stay
 /// with the receiver's thread when they are dropped there, so payload that goes one way only should be shared bytes.
 ///
 /// Mail comes at most once, and what one machine sends to another comes in the order of sending. What is sent to a
@@ -22,7 +22,7 @@ pub struct Compute {
     pub token: Token,
     /// Results of one queue come in the order in which its work was put out; those of different queues in any.
     pub queue: u32,
-    /// How long it will take, nanoseconds, roughly. Short work is done at once, on the machine's own thread.
+    /// Time that it will take, nanoseconds, roughly. Short work is done at once, on the machine's own thread.
     pub nanos: u64,
     /// The work. It may depend on nothing but what it brings with it.
     pub work: Box<dyn FnOnce() -> Mail + Send>,

@@ -1,15 +1,15 @@
 //! How a machine and its driver agree on memory.
 
-/// How much memory a machine may take: all that its process has for it, caches and what is under way included.
+/// Memory that a machine may take: all that its process has for it, caches and what is under way included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryShare {
     /// Bytes.
     pub bytes: u64,
-    /// Why it is not more.
+    /// Reason why it is not more.
     pub bound: MemoryBound,
 }
 
-/// What bounds a machine's memory.
+/// Bound of a machine's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryBound {
     /// It wants no more.
@@ -31,7 +31,7 @@ impl MemoryBound {
     }
 }
 
-/// How much memory a machine would take.
+/// Memory that a machine would take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryWish {
     /// Bytes at most.

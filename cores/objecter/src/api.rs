@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use types::{EntityAddrVec, Epoch, Fsid, Locator, PgId, Rope, SnapId, UTime};
 
-/// How an objecter behaves.
+/// Settings of an objecter.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The cluster, if it is known; otherwise the first monitor map tells.
@@ -20,7 +20,7 @@ pub struct Config {
     pub max_ops: usize,
     /// Most payload bytes of such operations (Ceph's `objecter_inflight_op_bytes`).
     pub max_bytes: u64,
-    /// How long a connection is left alone after it broke, at first; doubles up to 16 times this.
+    /// Time for which a connection is left alone after it broke, at first; doubles up to 16 times this.
     pub retry_after: Duration,
     /// True if every new OSD map is wanted at once. Otherwise maps are asked for as stock clients do: once at the
     /// start, and when something is stuck.
@@ -65,11 +65,11 @@ pub struct OpRequest {
     pub locator: Locator,
     /// Its name.
     pub oid: Bytes,
-    /// What to do.
+    /// The work to be done.
     pub ops: Vec<Op>,
     /// For writes. Empty in a pool that has snapshots of its own: the OSD knows them.
     pub snapc: SnapContext,
-    /// What reads see.
+    /// Snapshot that reads see.
     pub snapid: SnapId,
     /// Message flags (`messages::osd::flags`), `READ` or `WRITE` at least; the objecter adds `ONDISK`, `RETRY` and
     /// `KNOWN_REDIR`. A read with `BALANCE_READS` or `LOCALIZE_READS` goes to any member of its group, and to the
@@ -81,7 +81,7 @@ pub struct OpRequest {
     pub pg: Option<PgId>,
 }
 
-/// Why an operation ended without a reply of an OSD.
+/// Reason why an operation ended without a reply of an OSD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpError {
     /// Its pool does not exist in the newest map.
@@ -95,18 +95,18 @@ pub enum OpError {
 pub struct NotifyEvent {
     /// Names the notification in [`crate::Objecter::notify_ack`].
     pub notify_id: u64,
-    /// Who notifies: a global id.
+    /// Global id of the one who notifies.
     pub notifier: u64,
-    /// What it says.
+    /// Its payload.
     pub payload: Bytes,
 }
 
-/// What an objecter tells.
+/// Event that an objecter tells.
 #[derive(Debug)]
 pub enum Event {
     /// An operation ended. A reply's `result` and the results of its single operations are the caller's to look at.
     Done {
-        /// Which.
+        /// The id.
         id: OpId,
         /// The OSD's reply.
         result: Result<Box<OsdOpReply>, OpError>,
@@ -114,26 +114,26 @@ pub enum Event {
     /// An embedded objecter's own OSD must carry this out: [`crate::Objecter::answered_here`], or
     /// [`crate::Objecter::not_here`].
     Here {
-        /// Which; also its transaction id.
+        /// The operation; also its transaction id.
         id: OpId,
         /// The operation, ready for its group.
         op: Box<OsdOp>,
     },
     /// The watch stands (first told when it is made, again after each reconnection).
     Watching {
-        /// Which.
+        /// The watch.
         watch: WatchId,
     },
     /// A notification for a watch; it wants [`crate::Objecter::notify_ack`].
     WatchNotify {
-        /// Which.
+        /// The watch.
         watch: WatchId,
-        /// What.
+        /// The notification.
         notify: NotifyEvent,
     },
     /// The watch is gone: the object was removed, or the OSD gave it up.
     WatchLost {
-        /// Which; it is forgotten.
+        /// The watch; it is forgotten.
         watch: WatchId,
         /// A negative error number.
         result: i32,
@@ -153,9 +153,9 @@ pub enum Event {
         id: OpId,
         /// 0, or a negative error number.
         result: i32,
-        /// What people read.
+        /// Text for people.
         status: String,
-        /// What programs read.
+        /// Bytes for programs.
         output: Rope,
     },
     /// A monitor answered a pool operation.

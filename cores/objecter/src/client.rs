@@ -5,7 +5,7 @@ use msgr::Messenger;
 use msgr::auth::Auth;
 use node::{Input, Mail, MailId, Mono, Node, Now, Output, Outputs};
 
-/// What a client does with its objecter.
+/// Work of a client with its objecter.
 pub trait Driver {
     /// Something happened.
     fn event(&mut self, now: Now, event: Event, objecter: &mut Objecter);

@@ -11,7 +11,7 @@ use node::{Mono, Now};
 use std::time::Duration;
 use types::{Errno, Locator, OsdId, Rope};
 
-/// How often a watch is told to be alive, and newer maps are looked for while a notification waits, as stock clients
+/// Interval at which a watch is told to be alive, and newer maps are looked for while a notification waits, as stock clients
 /// do.
 const PING_EVERY: Duration = Duration::from_secs(5);
 

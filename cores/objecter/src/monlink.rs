@@ -32,7 +32,7 @@ enum State {
     Open { session: SessionId, since: Mono },
 }
 
-/// How somebody follows the monitors.
+/// Settings of a link to the monitors.
 #[derive(Clone, Debug)]
 pub struct LinkConfig {
     /// Place where monitors are, tried in turn. The monitor map replaces them.

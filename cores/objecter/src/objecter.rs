@@ -143,7 +143,7 @@ impl Objecter {
         self.pump = pump;
     }
 
-    /// What waits may go now: the owner changed something that this objecter does not see.
+    /// Looks again at what waits: the owner changed something that this objecter does not see.
     pub fn look_again(&mut self) {
         self.pump |= !self.unsent.is_empty();
     }

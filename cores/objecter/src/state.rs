@@ -80,7 +80,7 @@ pub(crate) struct OpState {
     pub(crate) osd: Option<OsdId>,
     /// To whom it was sent last, also if it waits here to be sent again.
     pub(crate) last: Option<OsdId>,
-    /// How often it was sent.
+    /// Number of times that it was sent.
     pub(crate) attempts: i32,
     /// Bytes of payload.
     pub(crate) bytes: u64,
@@ -114,7 +114,7 @@ impl OpState {
     }
 }
 
-/// Who wants to know how an operation ended.
+/// The one who wants to know how an operation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     Caller,
@@ -122,7 +122,7 @@ pub(crate) enum Owner {
     Linger(u64),
 }
 
-/// What is registered at an OSD.
+/// Kind of a registration at an OSD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Watch { timeout: u32, generation: u32, registered: bool },
@@ -184,13 +184,13 @@ pub(crate) struct Held {
     pub(crate) end: HObject,
 }
 
-/// What an OSD asked to hold back, on the session that stands.
+/// Backoffs of an OSD, on the session that stands.
 #[derive(Debug, Default)]
 pub(crate) struct OsdSession {
     pub(crate) held: BTreeMap<u64, Held>,
 }
 
-/// Where sessions with OSDs come from.
+/// Source of sessions with OSDs.
 #[derive(Debug)]
 pub(crate) enum Sessions {
     /// The objecter opens them.
@@ -231,7 +231,7 @@ impl OsdSession {
     }
 }
 
-/// Why a version was asked for.
+/// Reason why a version was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum VersionWanted {
     /// To know whether our OSD map is the newest.
@@ -246,7 +246,7 @@ pub(crate) struct Command {
     pub(crate) sent: bool,
 }
 
-/// What we want of the monitors, beside the maps.
+/// Wishes to the monitors, beside the maps.
 #[derive(Debug)]
 pub(crate) struct MonSession {
     pub(crate) link: MonLink,

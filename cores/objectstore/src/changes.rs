@@ -68,10 +68,10 @@ impl ObjectChange {
     }
 }
 
-/// What happens to one object, in order.
+/// Changes of one object, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectChanges {
-    /// Which.
+    /// The object.
     pub object: ObjectId,
     /// In order.
     pub changes: Vec<ObjectChange>,

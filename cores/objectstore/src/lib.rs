@@ -34,11 +34,11 @@ pub struct Hold(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
-/// What a read misses. Its meaning is the store's own.
+/// Parts that a read misses. Its meaning is the store's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wish(pub Vec<u64>);
 
-/// Why a read gave nothing.
+/// Reason why a read gave nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unread {
     /// Not in memory: fetch this, and run again.
@@ -47,7 +47,7 @@ pub enum Unread {
     Damaged(Damage),
 }
 
-/// What is wrong with bytes on disk.
+/// Fault of bytes on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// Object, or what metadata.
@@ -83,7 +83,7 @@ pub struct Page {
     pub more: bool,
 }
 
-/// How much a scan may return: it stops at whichever is reached first, but returns at least one entry if there is one.
+/// Bounds of what a scan may return: it stops at whichever is reached first, but returns at least one entry if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
     /// Most entries.
@@ -99,7 +99,7 @@ pub type Range<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 /// which come first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transaction {
-    /// Whose meta keys it changes, and whose order it keeps.
+    /// Group whose meta keys it changes, and whose order it keeps.
     pub scope: SpgId,
     /// The operation under which it was rehearsed, if it was: what was fetched for that one is there for the
     /// transaction, too.
@@ -112,7 +112,7 @@ pub struct Transaction {
     pub meta: Vec<MetaChange>,
 }
 
-/// Why a transaction was refused. Nothing of it was done.
+/// Reason why a transaction was refused. Nothing of it was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// There is no room for it. Transactions that only remove are never refused so, unless a clone must get what they
@@ -126,7 +126,7 @@ pub enum Refused {
     Stopped,
 }
 
-/// Why a rehearsal ended.
+/// Reason why a rehearsal ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unfit {
     /// Something must be fetched first, or cannot be read.
@@ -141,10 +141,10 @@ impl From<Unread> for Unfit {
     }
 }
 
-/// What a store tells.
+/// Event that a store tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// What this hold wished is in memory (or failed: the read says so).
+    /// The wish of this hold is in memory (or failed: the read says so).
     Fetched(Hold),
     /// This transaction was carried out, but needed old data of these objects that are damaged, or what they were to be
     /// made of did not exist or was too large: some of their blocks are known to be unreadable from here on. It comes
@@ -157,12 +157,12 @@ pub enum Event {
     Committed(Ticket),
 }
 
-/// How full a store is, in bytes.
+/// Space of a store, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Space {
     /// All there is.
     pub total: u64,
-    /// What can still be written: the smaller of our own free space and the host's.
+    /// Bytes that can still be written: the smaller of our own free space and the host's.
     pub available: u64,
     /// Taken by objects' data.
     pub data: u64,
@@ -170,11 +170,11 @@ pub struct Space {
     pub omap: u64,
     /// Taken by everything else: journal, index, reserves.
     pub meta: u64,
-    /// What the store lies on has nothing left to give: room may come back although nothing is removed here.
+    /// The host has nothing left to give: room may come back although nothing is removed here.
     pub host_full: bool,
 }
 
-/// What a store holds, as it was submitted. See the crate's text for the rules.
+/// Contents of a store, as they were submitted. See the crate's text for the rules.
 pub trait View {
     /// Size and record of an object, `None` if it does not exist.
     fn stat(&self, hold: Hold, object: &ObjectId) -> Read<Option<ObjectStat>>;

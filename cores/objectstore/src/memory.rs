@@ -188,7 +188,7 @@ pub struct MemStore {
     pub damaged: BTreeSet<ObjectId>,
     /// Transactions that do more than remove are refused.
     pub full: bool,
-    /// What [`Space::host_full`] says.
+    /// Value of [`Space::host_full`].
     pub host_full: bool,
 }
 

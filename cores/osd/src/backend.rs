@@ -4,7 +4,7 @@ use node::{DiskDone, Mono, Now, Outputs};
 use objectstore::ObjectStore;
 use objectstore::memory::MemStore;
 
-/// How far a store is from being usable.
+/// Progress of a store towards being usable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Readiness {
     /// It still reads its disk.
@@ -15,12 +15,12 @@ pub enum Readiness {
     Failed(String),
 }
 
-/// What a store counted since it was opened, and what it holds in memory.
+/// Counters of a store since it was opened, and its memory.
 #[derive(Clone, Debug, Default)]
 pub struct Counted {
-    /// What it did.
+    /// Its counters.
     pub counters: store::Counters,
-    /// What it holds.
+    /// Its memory.
     pub memory: store::Memory,
 }
 

@@ -22,16 +22,16 @@ use types::{EntityType, HObject, ObjectId, SessionId, SnapId};
 const SMALL: usize = 256 << 10;
 /// Reads of more than this are looked up: is there so much to read?
 const LARGE: u64 = 64 << 10;
-/// What a read of a whole object is expected to give as long as its size is not in memory: what objects usually hold at
+/// Bytes that a read of a whole object is expected to give as long as its size is not in memory: what objects usually hold at
 /// most.
 const USUAL: usize = 4 << 20;
-/// What is counted for an answer beside what it carries.
+/// Bytes that are counted for an answer beside what it carries.
 const OVERHEAD: usize = 256;
 
 /// An operation that waits until its session's answers have left, or until its group is there.
 pub(crate) struct Waiting {
     pub(crate) early: Early,
-    /// What its answer is expected to take.
+    /// Bytes that its answer is expected to take.
     pub(crate) owes: usize,
 }
 

@@ -42,7 +42,7 @@ struct Minute {
     max: u64,
 }
 
-/// What is known of the way to one peer.
+/// State of the way to one peer.
 #[derive(Debug, Default)]
 struct Way {
     /// Stamps of beats that are not answered.
@@ -51,7 +51,7 @@ struct Way {
     minutes: VecDeque<Minute>,
     /// The last answer: when, also by the wall clock, and how long it took in nanoseconds.
     last: Option<(Mono, UTime, u64)>,
-    /// What is held against it.
+    /// Record of its health.
     health: PeerHealth,
     /// Time when a session to it that broke is opened again, before the next question.
     dial: Option<Mono>,

@@ -18,7 +18,7 @@ const LARGE: u64 = 1 << 20;
 /// Most bytes of a block, whatever the options say: the bench keeps one in memory.
 const MOST_BLOCK: u64 = 64 << 20;
 
-/// What a bench may ask: Ceph's options `osd_bench_*`.
+/// Bounds of what a bench may ask: Ceph's options `osd_bench_*`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// Bytes of a block (`osd_bench_max_block_size`).
@@ -57,7 +57,7 @@ impl Limits {
     }
 }
 
-/// Who asked.
+/// The one who asked.
 pub(crate) struct Asker {
     pub(crate) session: SessionId,
     pub(crate) tid: u64,
@@ -78,7 +78,7 @@ pub(crate) struct Bench {
     result: Option<Value>,
 }
 
-/// What a bench says.
+/// Result of a bench.
 pub(crate) enum Outcome {
     /// It goes on.
     Running,

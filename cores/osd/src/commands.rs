@@ -25,7 +25,7 @@ pub(crate) struct Answer {
     output: Output,
 }
 
-/// What a command gives.
+/// Output of a command.
 enum Output {
     Text(String),
     /// Laid out in the format that was asked for.
@@ -38,7 +38,7 @@ pub(crate) struct Told {
     pub(crate) result: i32,
     /// A sentence for people.
     pub(crate) status: String,
-    /// What standard output gets.
+    /// Text for standard output.
     pub(crate) output: String,
 }
 
@@ -321,7 +321,7 @@ const ROWS: &[Row] = &[
     },
 ];
 
-/// What to do with a command.
+/// Way of a command.
 pub(crate) enum Dispatch {
     /// Answer now.
     Now(Told),
@@ -383,7 +383,7 @@ fn find_command(prefix: &str, given: &Map<String, Value>) -> Result<(&'static Co
     Err(wrong)
 }
 
-/// What is done with a command.
+/// Function that carries a command out.
 #[derive(Clone, Copy)]
 enum Run {
     Do(Handler),

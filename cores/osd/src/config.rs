@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use types::{EntityAddrVec, EntityName, EntityType, Fsid, Levels, OsdId};
 
-/// What an OSD is told when it is made.
+/// Settings that an OSD is told when it is made.
 #[derive(Clone, Debug)]
 pub struct OsdConfig {
     /// The cluster that it belongs to.
@@ -62,7 +62,7 @@ pub struct Options {
     pub healthy_ratio: f64,
     /// True if a peer whose port refuses connections is reported at once (`osd_fast_fail_on_connection_refused`).
     pub fast_fail: bool,
-    /// How often this OSD may be marked down wrongly in [`Options::markdown_period`] before it stays down
+    /// Number of times that this OSD may be marked down wrongly in [`Options::markdown_period`] before it stays down
     /// (`osd_max_markdown_count`).
     pub markdowns: usize,
     /// See [`Options::markdowns`] (`osd_max_markdown_period`).
@@ -130,7 +130,7 @@ impl Default for Options {
 pub struct OptionRow {
     /// Ceph's name.
     pub name: &'static str,
-    /// What it is if nobody set it.
+    /// Its default.
     pub default: &'static str,
     /// In words.
     pub about: &'static str,

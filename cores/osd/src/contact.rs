@@ -22,16 +22,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::OsdId;
 
-/// How long it waits the first time, and at most.
+/// Time for which it waits the first time, and at most.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LONGEST: Duration = Duration::from_secs(600);
 /// A session that does not stand after this is opened anew.
 const ANEW: Duration = Duration::from_secs(3);
 
-/// Who must be reached before this OSD boots.
+/// OSDs that must be reached before this OSD boots.
 #[derive(Debug)]
 pub(crate) struct Contact {
-    /// Who is not reached yet, and when it is tried next.
+    /// OSDs that are not reached yet, and when each is tried next.
     sought: BTreeMap<(OsdId, Purpose), Mono>,
     reached: BTreeSet<(OsdId, Purpose)>,
     /// The part of all of them that must be reached.

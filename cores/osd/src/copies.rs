@@ -20,7 +20,7 @@ pub(crate) const OURSELVES: SessionId = SessionId(u64::MAX);
 /// Fetches under way.
 pub(crate) struct Copies {
     pub(crate) objecter: Objecter,
-    /// Who asked: the group, and its number for the fetch.
+    /// Askers: the group, and its number for the fetch.
     fetches: BTreeMap<OpId, (Slot, u64)>,
     /// OSDs to which no session may be opened before a moment.
     apart: BTreeMap<OsdId, Mono>,

@@ -17,7 +17,7 @@ use pg::OpKey;
 use std::collections::BTreeMap;
 use types::{Epoch, SessionId};
 
-/// What is to become of an operation.
+/// Verdict about an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doubt {
     /// It goes on.

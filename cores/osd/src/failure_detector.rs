@@ -17,10 +17,10 @@ pub(crate) const GRACE: Duration = Duration::from_secs(3);
 const DEVIATIONS: u32 = 8;
 /// Lateness is remembered for so long.
 const MEMORY: Duration = Duration::from_secs(120);
-/// What is still so is told again after this: the monitors forget it soon.
+/// Time after which it is told again what is still so: the monitors forget it soon.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// How late this OSD's own timers were.
+/// Delays of this OSD's own timers.
 #[derive(Debug, Default)]
 pub(crate) struct Lateness(VecDeque<(Mono, Duration)>);
 
@@ -49,7 +49,7 @@ const BURST: Duration = Duration::from_millis(50);
 /// An answer that took longer counts as if it had taken this: one long pause must not allow many.
 const LONGEST: Duration = Duration::from_secs(6);
 
-/// How long answers take: mean and mean deviation, each new answer weighing an eighth.
+/// Times of answers: mean and mean deviation, each new answer weighing an eighth.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pulse {
     mean: Duration,
@@ -77,7 +77,7 @@ impl Pulse {
     }
 }
 
-/// What is held against one life of one peer.
+/// Health of one life of one peer.
 #[derive(Debug, Default)]
 pub(crate) struct PeerHealth {
     /// The epoch in which this life came up.
@@ -91,7 +91,7 @@ pub(crate) struct PeerHealth {
     pulse: Pulse,
 }
 
-/// What the monitors are to be told of a peer.
+/// Report about a peer to the monitors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
     /// Its port refuses connections.
@@ -108,7 +108,7 @@ impl PeerHealth {
         Self { life, ..Self::default() }
     }
 
-    /// What it did not answer does not count any more: it had a right not to.
+    /// Forgets what it did not answer: it had a right not to.
     pub(crate) fn reset(&mut self) {
         (self.asked, self.refused, self.told) = (None, false, None);
     }

@@ -19,7 +19,7 @@ use objectstore::Space;
 use std::collections::BTreeMap;
 use types::{Epoch, PoolId, SessionId};
 
-/// What an OSD knows of its own fullness, and of full pools.
+/// Knowledge of an OSD about its own fullness, and about full pools.
 #[derive(Default)]
 pub(crate) struct Fullness {
     /// Writes are turned away, until the map has shown that and there is room again.

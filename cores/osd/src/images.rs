@@ -25,13 +25,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::{Locator, PoolId};
 
-/// How long figures come with each report after the manager asked last.
+/// Time for which figures come with each report after the manager asked last.
 const LEASE: Duration = Duration::from_secs(60);
-/// How often they come if nobody looks.
+/// Interval at which they come if nobody looks.
 const SELDOM: Duration = Duration::from_secs(10);
-/// How long a place is kept for an image that does nothing.
+/// Time for which a place is kept for an image that does nothing.
 const IDLE: Duration = Duration::from_secs(600);
-/// How often it is looked for places to be given away, while there are none.
+/// Interval at which places to be given away are looked for, while there are none.
 const SWEEP: Duration = Duration::from_secs(10);
 /// Images that have a place.
 const IMAGES: usize = 16_384;
@@ -71,7 +71,7 @@ impl Image {
     }
 }
 
-/// What one answered operation adds.
+/// Figures that one answered operation adds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Share {
     /// It wrote.
@@ -93,12 +93,12 @@ pub(crate) struct Place {
     life: u32,
 }
 
-/// What a session remembers: the image that it used last.
+/// Memory of a session: the image that it used last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Memo {
     pool: PoolId,
     nspace: Bytes,
-    /// What the names of its objects begin with, with the last point.
+    /// Beginning of the names of its objects, with the last point.
     prefix: Bytes,
     place: Option<Place>,
 }
@@ -109,7 +109,7 @@ struct Slot {
     image: Image,
     life: u32,
     used: Mono,
-    /// What was done since it was reported: operations, bytes and nanoseconds, writes and reads in turn.
+    /// Work since it was reported: operations, bytes and nanoseconds, writes and reads in turn.
     sums: [u64; 6],
 }
 

@@ -32,7 +32,7 @@ const HEAD: usize = 8;
 /// The monitors are not asked for the same thing more often than that.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Who wrote a letter: the OSD, where it was, and its map then.
+/// Author of a letter: the OSD, where it was, and its map then.
 #[derive(Clone, Copy)]
 pub(crate) struct Writer {
     pub(crate) osd: OsdId,
@@ -52,7 +52,7 @@ struct Parts {
     /// Bytes of its fixed part, and of all of it.
     front: usize,
     length: usize,
-    /// How many have come. When all have, the letter is gone from here; who sends a part twice is still understood.
+    /// Number of parts that have come. When all have, the letter is gone from here; who sends a part twice is still understood.
     have: usize,
     taken: Rope,
 }
@@ -78,7 +78,7 @@ pub(crate) struct Letters {
     /// OSDs with whom a session broke, and when another may be opened.
     broken: BTreeMap<OsdId, Mono>,
     up_thru: Epoch,
-    /// What the monitors were asked for last, and when.
+    /// Epoch that the monitors were asked for last, and when.
     asked: Option<(Epoch, Mono)>,
     acting: BTreeMap<PgId, Vec<OsdId>>,
 }

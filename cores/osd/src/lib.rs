@@ -98,7 +98,7 @@ use types::{EntityType, Epoch, SessionId};
 /// Between two attempts to reach a monitor.
 const HUNT: Pause = Pause { first: Duration::from_millis(100), most: Duration::from_secs(3) };
 
-/// How far an OSD is.
+/// Phase of an OSD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Phase {
     Opening,
@@ -157,7 +157,7 @@ pub struct Osd {
     /// The store takes no more changes: no client is answered any more.
     store_stopped: bool,
     markdowns: vigil::Markdowns,
-    /// Whom it must reach before it boots again.
+    /// OSDs that it must reach before it boots again.
     contact: Option<contact::Contact>,
     reporter: Reporter,
     scrubs: scrubs::Scrubs,

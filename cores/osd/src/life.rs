@@ -15,20 +15,20 @@ use types::{Levels, SpgId};
 
 /// A boot that the map does not answer is sent again after this.
 const BOOT_AGAIN: Duration = Duration::from_secs(3);
-/// How long a stopping OSD waits for the monitor to mark it down before it closes its store.
+/// Time for which a stopping OSD waits for the monitor to mark it down before it closes its store.
 const FAREWELL: Duration = Duration::from_millis(500);
-/// How long a stopping OSD waits for its store to be closed: on a host that is full that may never be. What was acknowledged is durable
+/// Time for which a stopping OSD waits for its store to be closed: on a host that is full that may never be. What was acknowledged is durable
 /// without it.
 const CLOSING: Duration = Duration::from_secs(10);
-/// How often groups that could not be loaded are tried again.
+/// Interval at which groups that could not be loaded are tried again.
 const RELOAD: Duration = Duration::from_secs(30);
 /// The one hold under which the OSD loads.
 const LOADING: Hold = Hold(0);
 
-/// What loading found.
+/// Findings of loading.
 struct Found {
     superblock: Option<Superblock>,
-    /// How long the former life promised at most.
+    /// Longest promise of the former life.
     promised: Option<Duration>,
     maps: Maps,
     groups: Vec<SpgId>,
@@ -347,7 +347,7 @@ impl Osd {
         self.early_operations(now, out);
     }
 
-    /// Whom to send heartbeats, by the newest map.
+    /// Chooses whom to send heartbeats, by the newest map.
     fn choose_partners(&mut self) {
         let groups: Vec<_> = self.groups.ids().into_iter().map(|id| id.pg).collect();
         self.beats.follow(self.maps.current(), self.config.whoami, &groups, self.options.beat_partners);

@@ -32,7 +32,7 @@ const INCREMENTALS: &[u8] = b"map/inc/";
 /// The cluster's level, one byte, above the first one.
 const LEVEL: &[u8] = b"level";
 
-/// Who the store belongs to.
+/// Record of the OSD that the store belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Superblock {
     pub(crate) fsid: Fsid,

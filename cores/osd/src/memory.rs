@@ -7,7 +7,7 @@ use node::{Level, MemoryBound, MemoryShare, MemoryWish, Outputs};
 
 /// Name of the option that shows what is in force.
 pub(crate) const TARGET: &str = "osd_memory_target";
-/// What an OSD takes however much it was given, in bytes: program, maps, logs of groups. Of little memory it takes less, since logs are shorter.
+/// Bytes that an OSD takes however much it was given: program, maps, logs of groups. Of little memory it takes less, since logs are shorter.
 const FIXED: u64 = 96 << 20;
 /// Buffers that a thread keeps for the next taker, in bytes: from the first on an eighth of the memory is allowed, from the second on a
 /// thirty-second.
@@ -43,16 +43,16 @@ pub(crate) fn log_entries(memory: u64) -> usize {
     (memory / PER_LOG_ENTRY).min(LOG_ENTRIES) as usize
 }
 
-/// What is given, and what is in force.
+/// Memory that is given, and what is in force.
 #[derive(Debug)]
 pub(crate) struct Memory {
     share: MemoryShare,
     ceiling: Option<u64>,
     pub(crate) in_force: u64,
-    /// Who says so, as `ceph config show` names sources.
+    /// Source of the value, as `ceph config show` names sources.
     pub(crate) source: &'static str,
     told: MemoryWish,
-    /// What the log was told last.
+    /// Value that the log was told last.
     logged: u64,
 }
 

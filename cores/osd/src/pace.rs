@@ -58,12 +58,12 @@ const GRAIN: Duration = Duration::from_millis(1);
 const LEAST: f64 = 1.0 / 8.0;
 /// The longest pause between two objects.
 const PAUSE: Duration = Duration::from_secs(2);
-/// How long a baseline counts.
+/// Time for which a baseline counts.
 const FRESH: Duration = Duration::from_secs(30);
 /// A rest ends after this, whatever was seen.
 const REST: Duration = Duration::from_secs(2);
 
-/// What happened to the window.
+/// Counts of changes of the window.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     halved: u64,

@@ -31,7 +31,7 @@ use types::{EntityAddr, EntityAddrVec, Epoch, Fsid, Message, OsdId, SessionId};
 /// Between two attempts to reach a peer.
 const PAUSE: Pause = Pause { first: Duration::from_millis(50), most: Duration::from_secs(3) };
 
-/// What a session to a peer is for. Each has its own, so that much of one does not hold up the other.
+/// Purpose of a session to a peer. Each has its own, so that much of one does not hold up the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Purpose {
     /// Much data that no client's write waits for: reads for copies.
@@ -44,7 +44,7 @@ pub(crate) enum Purpose {
     Groups,
 }
 
-/// What goes to an OSD of this process.
+/// Mail to an OSD of this process.
 struct PeerMail {
     fsid: Fsid,
     /// The sender, and its address in the map.
@@ -55,10 +55,10 @@ struct PeerMail {
     content: Content,
 }
 
-/// What OSDs of one process send each other.
+/// Contents of mail between OSDs of one process.
 pub(crate) enum Content {
     Beat(Beat),
-    /// What the groups of a round wrote, and the epoch of the sender's map.
+    /// Letters that the groups of a round wrote, and the epoch of the sender's map.
     Letters(Epoch, Vec<Sealed>),
 }
 

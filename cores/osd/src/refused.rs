@@ -13,7 +13,7 @@ const PEERING: &str = "`pg PGID query` and `perf dump` show what groups do";
 pub(crate) struct Refused {
     /// Words and arguments, in the notation of [`grammar::Signature::parse`].
     pub(crate) signature: &'static str,
-    /// Why it is not there, as the end of a sentence.
+    /// Reason why it is not there, as the end of a sentence.
     pub(crate) why: &'static str,
 }
 

@@ -9,7 +9,7 @@ use types::{Epoch, OsdId, PgId, PgState};
 const OFTEN: Duration = Duration::from_secs(1);
 const AT_LEAST: Duration = Duration::from_secs(5);
 
-/// When to report, and what was reported.
+/// Reports to the monitors: when the next is due, and what was reported.
 #[derive(Default)]
 pub(crate) struct Reporter {
     next: Mono,

@@ -20,7 +20,7 @@ const MOST: usize = 64;
 /// Bytes that operations of one round may look at. Their checksums take some 60 ms.
 const COST: u64 = 256 << 20;
 
-/// What this round may do, and did.
+/// Bounds of this round, and what it did.
 #[derive(Debug)]
 pub(crate) struct Rounds {
     /// Messages that may make something to send in this round.

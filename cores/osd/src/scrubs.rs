@@ -125,7 +125,7 @@ fn interval(pool: &Pool, key: i32, usual: f64) -> f64 {
     }
 }
 
-/// When a group is due, in seconds since 1970. None: a flag holds that kind back.
+/// Time when a group is due, in seconds since 1970. None: a flag holds that kind back.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Plan {
     light: Option<f64>,
@@ -174,7 +174,7 @@ fn due(options: &ScrubOptions, map: &OsdMap, id: &SpgId, state: &ScrubState, now
     Plan::of(options, map, id, state)?.due(options, now)
 }
 
-/// When to look next.
+/// Times for the next scrubs.
 #[derive(Debug, Default)]
 pub(crate) struct Scrubs {
     next: Mono,

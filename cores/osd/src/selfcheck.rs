@@ -10,7 +10,7 @@ use types::PgId;
 pub struct Answered {
     /// The group that gave it.
     pub group: types::SpgId,
-    /// Who served when it was given, and the epoch since which the map has each of them up. The next map may come in the same turn.
+    /// OSDs that served when it was given, and the epoch since which the map has each of them up. The next map may come in the same turn.
     pub members: Vec<(types::OsdId, types::Epoch)>,
     /// The answer.
     pub message: types::Message,

@@ -10,12 +10,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use types::{EntityAddr, EntityType, Epoch, SessionId};
 
-/// What a peer may do here.
+/// Rights of a peer here.
 #[derive(Clone, Debug)]
 pub(crate) enum Rights {
     /// Everything: the cluster does not authenticate, or it is one of our own daemons.
     All,
-    /// What its capabilities say.
+    /// Its capabilities.
     Caps(Box<OsdCaps>),
     /// Its capabilities do not parse, which allows nothing.
     Nothing,
@@ -34,7 +34,7 @@ pub(crate) struct Session {
     pub(crate) epoch: Epoch,
     /// A write of it was dropped for want of room: it must see the map that says so, and the one that takes it back.
     pub(crate) turned_away: bool,
-    /// What it will be sent, and what waits for that.
+    /// Bytes that it will be sent, and what waits for them.
     pub(crate) backlog: Backlog,
     /// The block image that it used last.
     pub(crate) image: Memo,

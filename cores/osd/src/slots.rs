@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Who has slots of one kind, and who waits for one.
+/// Groups that have slots of one kind, and those that wait for one.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     held: BTreeMap<Slot, u8>,
@@ -121,7 +121,7 @@ impl Slots {
         }
     }
 
-    /// What a group wishes now.
+    /// Notes what a group wishes now.
     fn wish(&mut self, group: Slot, wishes: SlotWishes) {
         self.local.wish(group, wishes.local);
         self.remote.wish(group, wishes.remote);

@@ -12,7 +12,7 @@ use node::{Now, Outputs};
 use pg::{Legacy, Pg};
 use types::{SpgId, hash};
 
-/// What a group that waits for others is given.
+/// Result for a group that waits for others.
 enum Found {
     /// Some are not ready.
     NotYet,

@@ -19,7 +19,7 @@ const NOTABLE: Duration = Duration::from_secs(5);
 /// Between two requests to be marked down.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Whether the disk does what it is asked.
+/// Watch over the disk: whether it does what it is asked.
 #[derive(Debug, Default)]
 pub(crate) struct DiskWatch {
     /// Requests that are under way.
@@ -70,7 +70,7 @@ impl DiskWatch {
     }
 }
 
-/// How often this OSD was marked down while it lived.
+/// Times when this OSD was marked down while it lived.
 #[derive(Debug, Default)]
 pub(crate) struct Markdowns {
     when: VecDeque<Mono>,

@@ -28,7 +28,7 @@ pub struct Ctx<'a> {
     pub is_up: bool,
     /// Limits and defaults.
     pub config: &'a Config,
-    /// What this OSD and others promised each other.
+    /// Promises of this OSD and others to each other.
     pub leases: &'a crate::Leases,
     /// Objects that may be begun with now, by all groups of the OSD together, beside those that clients wait for. Groups take from it.
     pub room: &'a mut usize,
@@ -137,7 +137,7 @@ impl Default for Config {
     }
 }
 
-/// What a group's log takes in memory.
+/// Memory that a group's log takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogSize {
     /// Records in the log.
@@ -148,7 +148,7 @@ pub struct LogSize {
     pub bytes: usize,
 }
 
-/// Who sent an operation.
+/// Sender of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// Name in the auth database.
@@ -168,17 +168,17 @@ pub struct ClientOp {
     pub key: crate::OpKey,
     /// Place where the reply goes.
     pub session: SessionId,
-    /// Who asks.
+    /// The one who asks.
     pub peer: Arc<Peer>,
     /// The message's transaction id; with `peer` it identifies the request across retries.
     pub tid: u64,
     /// Time when it arrived.
     pub received: Mono,
-    /// What is asked.
+    /// The operation.
     pub op: OsdOp,
 }
 
-/// How much a line in the cluster's log matters.
+/// Importance of a line in the cluster's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ClusterLevel {
     /// `[INF]`
@@ -189,12 +189,12 @@ pub enum ClusterLevel {
     Error,
 }
 
-/// What the OSD shall do for the group.
+/// Effect that the group wants of its OSD.
 #[derive(Debug)]
 pub enum Effect {
     /// Answer an operation.
     Reply {
-        /// Which operation. It is over with this.
+        /// Key of the operation, which is over with this.
         op: crate::OpKey,
         /// To whom. The session may be gone; then the answer is dropped.
         session: SessionId,
@@ -205,16 +205,16 @@ pub enum Effect {
     },
     /// An operation gets no answer: its client sends it again when a map tells it to.
     Dropped {
-        /// Which operation. It is over with this.
+        /// Key of the operation, which is over with this.
         op: crate::OpKey,
-        /// Whose.
+        /// The session.
         session: SessionId,
         /// Its transaction id.
         tid: u64,
     },
     /// The store had no room for a client's write, which was dropped: others must be, too, until a map has shown that.
     NoSpace {
-        /// Whose write.
+        /// Session whose write it was.
         session: SessionId,
         /// To which pool.
         pool: PoolId,
@@ -225,7 +225,7 @@ pub enum Effect {
     Send {
         /// To whom.
         session: SessionId,
-        /// What.
+        /// The message.
         message: Message,
     },
     /// A line for the cluster's log.
@@ -284,7 +284,7 @@ pub enum Effect {
     StoreStopped,
 }
 
-/// What an operation does, for checking capabilities before it is handed to the group.
+/// Needs of an operation, for checking capabilities before it is handed to the group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// It reads (class calls do not count).
@@ -308,10 +308,10 @@ impl Needs {
     }
 }
 
-/// What `ceph pg query` shows.
+/// Contents of `ceph pg query`.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
-    /// What is true of the group.
+    /// State of the group.
     pub state: PgState,
     /// Newest entry of the log.
     pub last_update: types::EVersion,
@@ -345,9 +345,9 @@ pub struct Query {
     pub missing: u64,
     /// Objects that no copy has that can be reached.
     pub unfound: u64,
-    /// What the copy is doing, in Ceph's words (`Started/Primary/Active`).
+    /// Step of the copy, in Ceph's words (`Started/Primary/Active`).
     pub step: &'static str,
-    /// Why it does not go on, in words; empty if it does.
+    /// Reason why it does not go on, in words; empty if it does.
     pub because: String,
     /// OSDs that are waited for.
     pub blocked_by: Vec<OsdId>,
@@ -357,10 +357,10 @@ pub struct Query {
     pub peers: Vec<PeerQuery>,
 }
 
-/// What a primary knows of another copy.
+/// Knowledge of a primary about another copy.
 #[derive(Clone, Debug, Default)]
 pub struct PeerQuery {
-    /// Which copy.
+    /// Name of the copy.
     pub copy: CopyId,
     /// It serves; others are only filled.
     pub acting: bool,
@@ -374,7 +374,7 @@ pub struct PeerQuery {
     pub under_way: usize,
 }
 
-/// What became of the command to give up what is unfound.
+/// Result of the command to give up what is unfound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Gone {
     /// This OSD does not lead the group, or the group does not serve.
@@ -390,14 +390,14 @@ pub enum Gone {
     Unheard {
         /// Objects that are missed.
         objects: usize,
-        /// Who is down.
+        /// OSDs that are down.
         osds: Vec<OsdId>,
     },
     /// So many objects are given up.
     Marked(usize),
 }
 
-/// What is known of a copy that may have what is unfound.
+/// State of a copy that may have what is unfound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MaybeHas {
     /// It has answered.
@@ -413,7 +413,7 @@ pub enum MaybeHas {
 /// An object that nobody has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnfoundObject {
-    /// Which one.
+    /// The object.
     pub object: types::HObject,
     /// The version that is missed.
     pub need: types::EVersion,

@@ -56,7 +56,7 @@ impl IndexChange {
     }
 }
 
-/// How far a copy is with what it lacked.
+/// Progress of a copy with what it lacked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
     /// Objects that are whole with this body.
@@ -74,13 +74,13 @@ pub(crate) struct Progress {
 /// One change of a group. See the module's text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Body {
-    /// What is logged; the last entry is the operation's own.
+    /// Entries for the log; the last entry is the operation's own.
     pub(crate) entries: Vec<LogEntry>,
-    /// What happens to objects, in order.
+    /// Changes of objects, in order.
     pub(crate) objects: Vec<ObjectChanges>,
-    /// What happens to the group's index.
+    /// Changes of the group's index.
     pub(crate) index: Vec<IndexChange>,
-    /// What it adds to the statistics.
+    /// Amounts that it adds to the statistics.
     pub(crate) delta: Stats,
     /// Snapshots whose clones are all removed with it.
     pub(crate) purged: Intervals,

@@ -21,10 +21,10 @@ use types::Intervals;
 
 /// Ranges begin and end at multiples of this, so that nobody has to read a block to write a part of it.
 const BLOCK: u64 = 4096;
-/// Where a range ends that reaches to the object's end, wherever that is.
+/// End of a range that reaches to the object's end, wherever that is.
 pub(crate) const END: u64 = u64::MAX - 1;
 
-/// How much a part may name.
+/// Bounds of what a part may name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     ranges: usize,
@@ -38,7 +38,7 @@ pub(crate) const IN_ENTRY: Bounds = Bounds { ranges: 8, keys: 16, key_bytes: 1 <
 /// Bounds of one that joins many.
 pub(crate) const JOINED: Bounds = Bounds { ranges: 128, keys: 64, key_bytes: 4 << 10 };
 
-/// What an entry's change touched of its object.
+/// Parts of its object that an entry's change touched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Changed {
     /// Perhaps all of it.

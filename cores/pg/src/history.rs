@@ -71,7 +71,7 @@ pub(crate) struct Union {
     pub(crate) epoch: Epoch,
     /// The group's [`maps::share`] with it; 0: this group is taken in by another one.
     pub(crate) share: u32,
-    /// Who takes it in.
+    /// Group that takes it in.
     pub(crate) into: u32,
     /// Place where both ended (source, target), if the map tells it of this very union. A copy that does not end there
     /// is not up to date.
@@ -90,7 +90,7 @@ impl Union {
     }
 }
 
-/// What changes rarely.
+/// Record of the group's life, which changes rarely.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct History {
     /// Epoch in which the group was created; 0 while this copy does not know that, because it has nothing of the group.
@@ -154,25 +154,25 @@ fn up_thru(map: &OsdMap, primary: OsdId) -> Epoch {
     map.info(primary).map_or(0, |info| info.up_thru)
 }
 
-/// What copies told, as far as it decides whom else a group must hear.
+/// Words of copies, as far as they decide whom else a group must hear.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Told {
-    /// Who was heard and holds nothing.
+    /// Copies that were heard and hold nothing.
     pub(crate) empty: BTreeSet<CopyId>,
-    /// Who cannot read what it holds.
+    /// Copies that cannot read what they hold.
     pub(crate) unable: BTreeSet<CopyId>,
-    /// Who told what it holds, this copy too: [`History::whole_since`].
+    /// Copies that told what they hold, this copy too: [`History::whole_since`].
     pub(crate) whole: BTreeMap<CopyId, Epoch>,
     /// Maps of which no copy that was heard knows who served then.
     pub(crate) gaps: Vec<Gap>,
 }
 
-/// Who may have what a group's copies wrote before.
+/// Copies that may have what a group wrote before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Prior {
-    /// Who is up and must be heard, this copy left out.
+    /// Copies that are up and must be heard, this one left out.
     pub(crate) probe: BTreeSet<CopyId>,
-    /// Who is down and might know more.
+    /// Copies that are down and might know more.
     pub(crate) down: BTreeSet<CopyId>,
     /// Those down of whom one must come back, or be given up for lost, before anybody may serve; all of them where maps were skipped.
     pub(crate) needed: BTreeSet<CopyId>,

@@ -15,7 +15,7 @@ pub(crate) const WHITEOUT: u32 = 1;
 /// Not changed since a client said UNDIRTY. Only cache tiers make use of it, but every client may ask.
 pub(crate) const CLEAN: u32 = 2;
 
-/// Who holds a watch: kind and number of the entity.
+/// Holder of a watch: kind and number of the entity.
 pub(crate) type Holder = (u8, i64);
 
 /// A watch as it is stored.
@@ -23,7 +23,7 @@ pub(crate) type Holder = (u8, i64);
 pub(crate) struct WatchInfo {
     /// The client's name for it.
     pub(crate) cookie: u64,
-    /// Whose.
+    /// The holder.
     pub(crate) holder: Holder,
     /// Seconds that it outlives its last sign of life.
     pub(crate) timeout: u32,
@@ -40,7 +40,7 @@ pub(crate) struct CloneInfo {
     pub(crate) snaps: Vec<u64>,
     /// Bytes.
     pub(crate) size: u64,
-    /// What it has in common with the next newer clone, or the head.
+    /// Ranges that it has in common with the next newer clone, or the head.
     pub(crate) overlap: Intervals,
 }
 
@@ -53,10 +53,10 @@ pub(crate) struct SnapSet {
     pub(crate) clones: Vec<CloneInfo>,
 }
 
-/// How the bytes of an object lie on shards.
+/// Layout of the bytes of an object on shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// Which of the pool's layouts: 0 is its first, and the only one that there is.
+    /// Number of the layout among the pool's: 0 is its first, and the only one that there is.
     pub(crate) id: u64,
     /// Bytes of a chunk: a multiple of [`CHUNK_UNIT`], at most [`LARGEST_CHUNK`].
     pub(crate) chunk: u64,
@@ -67,7 +67,7 @@ const CHUNK_UNIT: u64 = 4096;
 /// Bytes of a chunk at most; profiles allow far less.
 pub(crate) const LARGEST_CHUNK: u64 = 1 << 30;
 
-/// What the group knows about an object. A clone's has neither watchers nor snapshots of its own.
+/// Record of an object. A clone's has neither watchers nor snapshots of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ObjectInfo {
     /// The group's version of its last change.

@@ -42,7 +42,7 @@ const MOST: Duration = Leases::MOST;
 /// Clocks may differ in speed by one thousandth.
 const DRIFT: u32 = 1000;
 
-/// What this OSD promised to others, and others to it.
+/// Promises of this OSD to others, and of others to it.
 #[derive(Debug, Default)]
 pub struct Leases {
     /// To whom, and until when.
@@ -58,9 +58,9 @@ pub struct Leases {
 }
 
 impl Leases {
-    /// How long a promise runs at least. Heartbeats go twice a second, so three may be lost.
+    /// Time for which a promise runs at least. Heartbeats go twice a second, so three may be lost.
     pub const LEAST: Duration = Duration::from_secs(2);
-    /// How long it runs at most: whoever asks for more gets that.
+    /// Time for which it runs at most: whoever asks for more gets that.
     pub const MOST: Duration = Duration::from_secs(30);
 
     /// This OSD has just started; promises of its former life ran for so long.
@@ -132,7 +132,7 @@ impl Leases {
     }
 }
 
-/// Who reads in an interval.
+/// Readers of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Readers {
     /// Its primary alone.
@@ -153,7 +153,7 @@ impl Readers {
     }
 }
 
-/// What a new primary knows of promises that were made to those who read in earlier intervals.
+/// Knowledge of a new primary about promises that were made to those who read in earlier intervals.
 #[derive(Debug, Default)]
 pub(crate) struct Rests(BTreeMap<OsdId, Mono>);
 

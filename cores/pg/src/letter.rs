@@ -24,7 +24,7 @@ const LAYOUT: u64 = 1;
 /// Version of what stands behind a promise.
 const TAIL: u64 = 1;
 
-/// Whose letter it is: the receiver's group, who wrote it, and when.
+/// Address of a letter: the receiver's group, who wrote it, and when.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Envelope {
     /// The group, with the receiver's shard.
@@ -86,7 +86,7 @@ impl Sealed {
     }
 }
 
-/// What an OSD does with a letter for a group of which it has nothing.
+/// Step of an OSD with a letter for a group of which it has nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OfNone {
     /// It becomes a copy: [`crate::Pg::join`], then [`crate::Pg::letter`].
@@ -114,7 +114,7 @@ pub fn answer_of_none(sealed: &Sealed, epoch: Epoch, unsure: bool) -> Result<OfN
     })
 }
 
-/// What a copy holds.
+/// Summary of what a copy holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PeerInfo {
     pub(crate) info: Info,
@@ -123,7 +123,7 @@ pub(crate) struct PeerInfo {
     pub(crate) runs: Vec<(Epoch, u64)>,
     /// Objects that the log names and that are not here.
     pub(crate) missing: u64,
-    /// What is left of promises to earlier primaries, in milliseconds.
+    /// Rest of promises to earlier primaries, in milliseconds.
     pub(crate) rests: Vec<(OsdId, u32)>,
 }
 
@@ -132,7 +132,7 @@ pub(crate) struct PeerInfo {
 pub(crate) struct LogPart {
     /// The group as the log's end leaves it.
     pub(crate) info: Info,
-    /// What the sender knows of the group's life.
+    /// Knowledge of the sender about the group's life.
     pub(crate) history: History,
     /// The entry before the first, which the receiver has too.
     pub(crate) common: EVersion,
@@ -146,7 +146,7 @@ pub(crate) struct LogPart {
     pub(crate) missing: Vec<(HObject, EVersion)>,
 }
 
-/// What a target says.
+/// Answer of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lends {
     /// The slot is yours.
@@ -181,7 +181,7 @@ pub(crate) fn nothing_of(wanted: Vec<(HObject, EVersion)>) -> Vec<Sought> {
     wanted.into_iter().map(|(object, _)| Sought { object, version: EVersion::default(), has: false }).collect()
 }
 
-/// What one copy says to another.
+/// Message of one copy to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Letter {
     /// Primary: what do you hold?
@@ -246,7 +246,7 @@ pub(crate) enum Letter {
     ShardRead(Box<Question>, Option<Vec<Rope>>),
 }
 
-/// What a copy holds of an object that another one misses.
+/// State at a copy of an object that another one misses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sought {
     pub(crate) object: HObject,

@@ -14,14 +14,15 @@
 //! | what is a change, and how does each copy carry it out? | `body.rs`, `core/apply.rs` |
 //! | what does an operation mean? | `ops/`; how a vector of them runs: `ops/run.rs` |
 //! | how does the pool keep an object: who gets what, who suffices, whose log counts? | `scheme/`, and no other file |
-//! | what does a copy ask another one for, that has another shard? | `pieces.rs`; whose question is it: `primary/questions.rs` |
+//! | what has a copy asked others, and who has not answered? | `questions.rs` |
+//! | what does a copy ask another one for, that has another shard? | `pieces.rs`; what came: `primary/asking.rs` |
 //! | who gets a change, and who is waited for? | `primary/ship.rs`, `primary/members.rs`, `primary/commit.rs` |
 //! | what does a copy lack, and how much of each object? | `missing.rs`; what an entry changed: `changed.rs` |
 //! | how do objects get to a copy that lacks them? | `primary/recovery.rs`, `primary/backfill.rs`, in pieces of `object.rs`, or only the parts that changed: `primary/parts.rs` |
 //! | what do copies say to each other? | `letter.rs`; in one line of text: `line.rs` |
 //! | when may a copy that does not lead answer a client's read? | `replica/aside.rs`; the promises behind that: `lease.rs` |
 //!
-//! Modules use each other in one direction: values (`body`, `entry`, `letter`, ...), then `scheme`, then `core`, `ops` and `scrub`, then `primary`, then `peering`
+//! Modules use each other in one direction: values (`body`, `entry`, `letter`, ...), then `scheme`, then `core`, `ops` and `scrub`, then `questions`, then `primary`, then `peering`
 //! and `replica`, then `pg`.
 //!
 //! # The life of a group
@@ -96,6 +97,7 @@ mod peering;
 mod pg;
 mod pieces;
 mod primary;
+mod questions;
 mod recorder;
 mod replica;
 mod scheme;

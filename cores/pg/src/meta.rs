@@ -121,7 +121,7 @@ pub(crate) fn parse_missing_key(key: &[u8], pool: PoolId) -> Result<HObject> {
     Ok(HObject { snap, ..head })
 }
 
-/// What changes with every write.
+/// Record of the group that changes with every write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Info {
     /// Newest log entry.

@@ -26,12 +26,12 @@ use types::{EVersion, HObject, SnapId};
 /// Objects, heads and clones, that are missing.
 pub(crate) type Missing = BTreeMap<HObject, Lack>;
 
-/// What is missing of one object.
+/// Part of one object that is missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lack {
     /// The version that is to come.
     pub(crate) need: EVersion,
-    /// What the copy has of it; `None`: all of it is to come.
+    /// State of it that the copy has; `None`: all of it is to come.
     pub(crate) base: Option<Box<Base>>,
 }
 

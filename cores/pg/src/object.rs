@@ -43,7 +43,7 @@ pub(crate) fn bounds(pool: i64, seed: u32, pg_num: u32) -> (HObject, HObject) {
     (start, end)
 }
 
-/// Where a piece begins.
+/// Beginning of a piece.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PieceAt {
     /// Data from here on.
@@ -62,7 +62,7 @@ impl PieceAt {
 /// A part of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
-    /// What makes it, on an object that is not there yet. `Remove` alone: the object does not exist.
+    /// Changes that make it, on an object that is not there yet. `Remove` alone: the object does not exist.
     pub(crate) changes: ObjectChanges,
     /// Place where the next one begins; `None` if this is the last.
     pub(crate) next: Option<PieceAt>,

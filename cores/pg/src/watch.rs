@@ -55,14 +55,14 @@ impl Notify {
     }
 }
 
-/// What [`Watches`] wants sent.
+/// Messages that [`Watches`] wants sent.
 pub(crate) type Sends = Vec<(SessionId, Message)>;
 
 /// All watches of a group.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
     all: BTreeMap<Key, Watch>,
-    /// How many of them each holder has.
+    /// Number of them that each holder has.
     held: BTreeMap<Holder, usize>,
     deadlines: BTreeSet<(Mono, Key)>,
     notifies: BTreeMap<u64, Notify>,

@@ -17,7 +17,7 @@ const THRESHOLD: f64 = 3.0;
 /// Groups that a pool has at least, unless it has fewer already or `pg_num_min` says otherwise.
 const LEAST: u32 = 32;
 
-/// What the advice for a pool depends on.
+/// Facts that the advice for a pool depends on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PoolFacts {
     /// The pool.
@@ -28,7 +28,7 @@ pub struct PoolFacts {
     pub size: u32,
     /// Bytes of disks that one of its bytes takes.
     pub rate: f64,
-    /// What is to be done with advice: [`mode`].
+    /// Mode of the autoscaler: [`mode`].
     pub mode: u8,
     /// Groups that it is to have.
     pub pg_num: u32,
@@ -48,7 +48,7 @@ pub struct PoolFacts {
     pub most: Option<u32>,
 }
 
-/// What there is below a root.
+/// Facts about a root.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RootFacts {
     /// OSDs.
@@ -60,7 +60,7 @@ pub struct RootFacts {
 /// The advice for a pool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Advice {
-    /// What it was made of.
+    /// Facts that it was made of.
     pub pool: PoolFacts,
     /// Bytes below the root.
     pub capacity: u64,
@@ -70,7 +70,7 @@ pub struct Advice {
     pub raw: f64,
     /// Part of the capacity that counts.
     pub ratio: f64,
-    /// What became of the target ratio beside those of other pools.
+    /// Target ratio that is left beside those of other pools.
     pub effective_ratio: f64,
     /// Groups that would be right.
     pub ideal: f64,
@@ -105,7 +105,7 @@ impl Advice {
     }
 }
 
-/// What is shared out below a root.
+/// Share of a pool below a root.
 struct Share {
     left: f64,
     pools: usize,

@@ -15,12 +15,12 @@ pub const METRICS: [&str; 3] = ["pgs", "objects", "bytes"];
 /// Counts by OSD: groups, objects, bytes.
 pub type Counts = BTreeMap<OsdId, [f64; 3]>;
 
-/// What is under one root.
+/// OSDs and pools under one root.
 #[derive(Clone, Debug, Default)]
 pub struct Root {
     /// The part of all that each OSD should hold.
     pub target: BTreeMap<OsdId, f64>,
-    /// What each OSD holds of the pools looked at.
+    /// Groups that each OSD holds of the pools looked at.
     pub counts: Counts,
 }
 
@@ -29,11 +29,11 @@ pub struct Root {
 pub struct Eval {
     /// By name of the root.
     pub roots: BTreeMap<String, Root>,
-    /// What each OSD holds, by pool.
+    /// Groups that each OSD holds, by pool.
     pub pools: BTreeMap<PoolId, Counts>,
 }
 
-/// How evenly one thing is spread below a root.
+/// Evenness of one thing below a root.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spread {
     /// The most that an OSD holds.

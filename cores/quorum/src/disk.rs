@@ -54,7 +54,7 @@ impl Node {
         self.install.as_ref().map(|install| (install.saved.base.at.index, install.state.len() as u64))
     }
 
-    /// What the last [`Ready::write`], [`Ready::install`] or [`Node::fold`] gave is durable.
+    /// Notes that what the last [`Ready::write`], [`Ready::install`] or [`Node::fold`] gave is durable.
     ///
     /// # Panics
     /// If nothing was given.

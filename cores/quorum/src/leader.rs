@@ -18,7 +18,7 @@ const IN_FLIGHT: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotLeader(pub Option<VoterId>);
 
-/// Why the members stay as they are.
+/// Reason why the members stay as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotChanged {
     /// This node does not lead.
@@ -27,7 +27,7 @@ pub enum NotChanged {
     Pending,
     /// More than one voter would come or go, none would be left, or one would be both voter and learner.
     TooMuch,
-    /// Who would become a voter lacks too much of the log.
+    /// The learner that would become a voter lacks too much of the log.
     Behind(VoterId),
 }
 
@@ -288,7 +288,7 @@ impl Node {
         self.send(id, Body::Append { previous: Position { term, index }, entries, commit, round });
     }
 
-    /// What a peer says to entries.
+    /// Takes what a peer says to entries.
     pub(crate) fn take_verdict(&mut self, from: VoterId, verdict: Verdict, round: u64) {
         let (now, last) = (self.now, self.last().index);
         let Some(reign) = self.reign_mut() else { return };

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use node::Mono;
 use std::collections::{BTreeSet, VecDeque};
 
-/// What is to be made durable with one write, all of it or nothing.
+/// Records to be made durable with one write, all of them or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
     /// Term and vote.
@@ -20,20 +20,20 @@ pub struct Write {
     pub cut_from: Option<Index>,
     /// Entries that follow what then is there; from `cut_from` on, if that is given.
     pub entries: Vec<Entry>,
-    /// What is remembered of other members, if that is new.
+    /// Memory of other members, if that is new.
     pub marks: Option<Marks>,
 }
 
 /// A leader's state that takes the place of all that is here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Install {
-    /// What is to be durable beside the state.
+    /// Records to be durable beside the state.
     pub saved: Saved,
     /// The owner's state as of `saved.base`.
     pub state: Bytes,
 }
 
-/// What happened to this node's leadership.
+/// News of this node's leadership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
     /// It leads in this term, and everything that was committed before is applied once the entries that come with this are.
@@ -42,7 +42,7 @@ pub enum News {
     Deposed,
 }
 
-/// What the owner has to do now, in the order of the fields.
+/// Work of the owner now, in the order of the fields.
 #[derive(Debug, Default)]
 pub struct Ready {
     /// To be made durable, then told with [`Node::persisted`].
@@ -53,7 +53,7 @@ pub struct Ready {
     pub send: Vec<(VoterId, Message)>,
     /// Committed: to be applied in order.
     pub committed: Vec<Entry>,
-    /// What happened to the leadership, after those entries.
+    /// News of the leadership, after those entries.
     pub news: Vec<News>,
     /// Reads that may be answered, after those entries.
     pub reads: Vec<ReadId>,
@@ -95,7 +95,7 @@ fn says_more(new: &Body, old: &Body) -> bool {
     }
 }
 
-/// What a write under way makes durable.
+/// Records that a write under way makes durable.
 #[derive(Debug)]
 pub(crate) struct Writing {
     pub(crate) last: Index,
@@ -106,7 +106,7 @@ pub(crate) struct Writing {
     pub(crate) installs: bool,
 }
 
-/// What a node is in its term.
+/// Role of a node in its term.
 #[derive(Debug)]
 pub(crate) enum Role {
     /// It waits for a leader.
@@ -140,7 +140,7 @@ pub enum Mistake {
     EarlyAcknowledgement,
     /// Reads are answered without asking anybody.
     LonelyRead,
-    /// Who has no leader asks for votes again at once.
+    /// A voter without a leader asks for votes again at once.
     Impatient,
     /// Nobody asks what others remember of it, nor believes them.
     Forgetful,
@@ -175,7 +175,7 @@ pub struct Node {
     pub(crate) stable: Index,
     /// Entries up to this one were given to the disk, and are the log's.
     pub(crate) on_disk: Index,
-    /// What is on the disk from here on is not the log's.
+    /// Index from which on what is on the disk is not the log's.
     pub(crate) cut: Option<Index>,
     pub(crate) writing: Option<Writing>,
     pub(crate) hard_version: u64,

@@ -35,7 +35,7 @@ const SUMS: usize = 8;
 const BELIEVED: Duration = Duration::from_secs(1);
 
 impl Node {
-    /// Whether marks may be written to the disk in groups. A snapshot always has them: its owner leaves them out where the snapshot's own
+    /// Returns true if marks may be written to the disk in groups. A snapshot always has them: its owner leaves them out where the snapshot's own
     /// level does not allow them.
     pub fn keep_marks(&mut self, keeps: bool) {
         if keeps && !self.memory.keeps && !self.memory.marks.is_empty() {
@@ -300,7 +300,7 @@ impl Node {
         self.memory.own.clear();
     }
 
-    /// What the leader says of its state.
+    /// Takes what the leader says of its state.
     pub(crate) fn leaders_state(&mut self, (index, sum): (Index, u32)) {
         if index != 0 {
             keep(&mut self.memory.leaders, index, sum);

@@ -13,7 +13,7 @@ pub(crate) struct Unsure {
     pub(crate) led: Option<Mono>,
 }
 
-/// What a node remembers of others, and what it has shown itself.
+/// Memory of a node about others, and what it has shown itself.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     /// True if it says and checks any of it.

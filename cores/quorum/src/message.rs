@@ -17,14 +17,14 @@ const WITH_TAIL: u8 = 2;
 /// Most members that are remembered, or read of in a message.
 pub(crate) const MOST: usize = 64;
 
-/// What goes with every message of members that remember. Programs that do not know it leave it unread.
+/// Tail of every message of members that remember. Programs that do not know it leave it unread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tail {
     /// Number of the speaker's start: random, not 0. 0: there is no tail.
     pub life: u64,
     /// The start of the member that is spoken to, of which the speaker heard last; 0 if it heard of none.
     pub heard: u64,
-    /// What the speaker remembers, of itself and of the one that is spoken to, too.
+    /// Memory of the speaker, of itself and of the one that is spoken to, too.
     pub marks: Marks,
     /// Checksum of the speaker's state after an entry. Index 0: none.
     pub sum: (Index, u32),
@@ -50,21 +50,21 @@ impl Decode for Tail {
     }
 }
 
-/// What is said, in which term.
+/// Body with its term and tail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// The speaker's term.
     pub term: Term,
-    /// What.
+    /// The contents.
     pub body: Body,
-    /// What goes with it.
+    /// Its tail.
     pub tail: Tail,
 }
 
 /// A part of a leader's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// What the state is of.
+    /// Base of the state.
     pub base: Base,
     /// Bytes of the whole state.
     pub total: u64,
@@ -77,16 +77,16 @@ pub struct Piece {
 }
 denc::plain!(Piece { base, total, crc, at, data });
 
-/// What a follower says to entries.
+/// Verdict of a follower on entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Up to this entry its log is the leader's, durably.
     Matched(Index),
-    /// What was to stand before the entries does not; the logs may agree up to this entry.
+    /// The entry before these is another one; the logs may agree up to this entry.
     Differs(Index),
 }
 
-/// What is said.
+/// Contents of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     /// Would you vote for me in the next term? My log ends here.
@@ -99,7 +99,7 @@ pub enum Body {
     Voted(bool),
     /// The leader's entries, or a beat without any.
     Append {
-        /// What stands before them.
+        /// Position before them.
         previous: Position,
         /// They.
         entries: Vec<Entry>,
@@ -173,7 +173,7 @@ impl Decode for Body {
     }
 }
 
-/// Why a message is not taken.
+/// Reason why a message is not taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// Its checksum is wrong.

@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 /// Entries that a learner may lack when it becomes a voter.
 const CLOSE_BEHIND: Index = 100;
 
-/// What a leader knows of a peer.
+/// Knowledge of a leader about a peer.
 #[derive(Debug)]
 pub(crate) struct Peer {
     /// Up to here its log is the leader's, durably.
     pub(crate) matched: Index,
-    /// What it is sent next.
+    /// Index of the entry that it is sent next.
     pub(crate) next: Index,
     /// Up to where it was told that the log is committed.
     pub(crate) told: Index,
@@ -49,7 +49,7 @@ pub(crate) struct Waiting {
     pub(crate) index: Index,
 }
 
-/// What only a leader has.
+/// State that only a leader has.
 #[derive(Debug)]
 pub(crate) struct Reign {
     /// The first entry of this term, or the last that was there before.
@@ -63,7 +63,7 @@ pub(crate) struct Reign {
     pub(crate) reads: Vec<Waiting>,
     /// For peers that lack more than the log has.
     pub(crate) offer: Option<Offer>,
-    /// Who is to take over, and until when it may.
+    /// Voter that is to take over, and until when it may.
     pub(crate) transferee: Option<(VoterId, Mono)>,
     /// Time when peers are to hear something.
     pub(crate) beat_at: Mono,

@@ -5,14 +5,14 @@ use denc::{Decode, DecodeError, Encode, Reader, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// What a node is made with.
+/// Settings of a node.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Who it is.
+    /// Its id.
     pub id: VoterId,
     /// For the length of elections' pauses.
     pub seed: u64,
-    /// How long a leader may be silent, at least; at most twice that.
+    /// Time for which a leader may be silent, at least; at most twice that.
     pub election: Duration,
     /// Pause between a leader's beats; a small part of `election`.
     pub beat: Duration,
@@ -58,7 +58,7 @@ impl Decode for VoterId {
     }
 }
 
-/// What an entry is for.
+/// Purpose of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A command of the log's owner.
@@ -98,7 +98,7 @@ pub struct Entry {
     pub index: Index,
     /// Under which leader it was made.
     pub term: Term,
-    /// What it is for.
+    /// Its purpose.
     pub kind: Kind,
     /// The command; the encoded membership; nothing.
     pub data: Bytes,
@@ -168,7 +168,7 @@ impl Decode for Position {
     }
 }
 
-/// What a voter must never forget: the newest term it knows, and whom it voted for in it.
+/// State that a voter must never forget: the newest term it knows, and whom it voted for in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hard {
     /// The term.
@@ -232,7 +232,7 @@ impl Mark {
 /// Marks of members.
 pub type Marks = BTreeMap<VoterId, Mark>;
 
-/// Who takes part.
+/// Members of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Membership {
     /// Those who vote, and whose disks count.
@@ -284,11 +284,11 @@ pub struct Saved {
     pub commit: Index,
     /// The snapshot's place.
     pub base: Base,
-    /// What stands before the first of `entries`.
+    /// Position before the first of `entries`.
     pub before: Position,
     /// Entries in order; the first may stand in the snapshot: they are kept for peers that are a little behind.
     pub entries: Vec<Entry>,
-    /// What is remembered of other members. Not part of this structure's encoding: the store writes it beside.
+    /// Memory of other members. Not part of this structure's encoding: the store writes it beside.
     pub marks: Marks,
 }
 

@@ -388,7 +388,7 @@ impl Store {
     pub(crate) fn settle(&mut self) {
         let Some(seqs) = self.pipeline.settle() else { return };
         #[cfg(test)]
-        if self.sabotage == Some(crate::sabotage::Sabotage::RecordBeforeData) {
+        if self.mistake == Some(crate::mistake::Mistake::RecordBeforeData) {
             return self.pipeline.settled(seqs);
         }
         self.io.flush(DATA, Purpose::Settle(seqs));
@@ -414,7 +414,7 @@ impl Store {
         #[cfg(not(test))]
         let durable = true;
         #[cfg(test)]
-        let durable = self.sabotage != Some(crate::sabotage::Sabotage::CommitBeforeDurable);
+        let durable = self.mistake != Some(crate::mistake::Mistake::CommitBeforeDurable);
         self.io.write(self.ring_device(), offset, bytes.into(), durable, Purpose::Group(lsn));
         true
     }
@@ -423,7 +423,7 @@ impl Store {
     pub(crate) fn group_done(&mut self, lsn: u64) {
         self.journal.written(lsn);
         #[cfg(test)]
-        if self.sabotage == Some(crate::sabotage::Sabotage::CommitOutOfOrder) {
+        if self.mistake == Some(crate::mistake::Mistake::CommitOutOfOrder) {
             self.journal.forget_order();
         }
         if self.failure.is_some() {

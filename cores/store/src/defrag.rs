@@ -455,7 +455,7 @@ impl Store {
             }
         };
         #[cfg(test)]
-        let same = same || self.sabotage == Some(crate::sabotage::Sabotage::MoveUnlooked);
+        let same = same || self.mistake == Some(crate::mistake::Mistake::MoveUnlooked);
         #[cfg(any(test, feature = "sim"))]
         let same = same || self.scattered.mistake == Some(MoveMistake::MoveUnlooked);
         if !same {
@@ -529,7 +529,7 @@ impl Store {
         }
         for (member, range, patch) in &part.ranges {
             #[cfg(test)]
-            if *member > 0 && self.sabotage == Some(crate::sabotage::Sabotage::MoveClonesUnlooked) {
+            if *member > 0 && self.mistake == Some(crate::mistake::Mistake::MoveClonesUnlooked) {
                 continue;
             }
             #[cfg(any(test, feature = "sim"))]

@@ -47,6 +47,8 @@ mod index;
 mod io;
 mod journal;
 mod memory;
+#[cfg(test)]
+mod mistake;
 mod names;
 mod onode;
 mod open;
@@ -54,8 +56,6 @@ mod opening;
 mod pieces;
 mod pipeline;
 mod read;
-#[cfg(test)]
-mod sabotage;
 mod scattered;
 #[cfg(any(test, feature = "sim"))]
 mod selfcheck;

@@ -78,7 +78,7 @@ pub struct Store {
     pub(crate) read_only: bool,
     /// A mistake to make, so that tests prove that they would see it.
     #[cfg(test)]
-    pub(crate) sabotage: Option<crate::sabotage::Sabotage>,
+    pub(crate) mistake: Option<crate::mistake::Mistake>,
 }
 
 impl Store {
@@ -125,7 +125,7 @@ impl Store {
             tally: Tally::default(),
             read_only: false,
             #[cfg(test)]
-            sabotage: None,
+            mistake: None,
             giving: Giving::new(config.memory),
             config,
         };

@@ -13,23 +13,23 @@ mod unreadable;
 mod versions;
 mod world;
 
-use crate::sabotage::Sabotage;
+use crate::mistake::Mistake;
 use world::World;
 
 #[test]
 fn the_tests_find_mistakes_that_were_made_on_purpose() {
-    use Sabotage::*;
+    use Mistake::*;
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| ()));
-    let found = |sabotage: Sabotage| {
+    let found = |mistake: Mistake| {
         (0..60u64).any(|seed| {
             let life = move || {
                 let mut world = World::new(seed * 3 + 1, false);
                 world.wide = false;
                 (world.pushy, world.hasty) = (false, true);
                 world.defragments = false;
-                world.sabotage(sabotage);
-                if sabotage == SkipChecksum {
+                world.mistake(mistake);
+                if mistake == SkipChecksum {
                     (0..60).for_each(|_| world.submit_one());
                     world.settle();
                     world.flip_and_check();
@@ -41,20 +41,20 @@ fn the_tests_find_mistakes_that_were_made_on_purpose() {
         })
     };
     let all = [RecordBeforeData, CommitOutOfOrder, CommitBeforeDurable, FlipBeforeFlush, ForgetSkipped, Leak, SkipChecksum];
-    let missed: Vec<Sabotage> = all.into_iter().filter(|s| !found(*s)).collect();
+    let missed: Vec<Mistake> = all.into_iter().filter(|s| !found(*s)).collect();
     std::panic::set_hook(hook);
     assert!(missed.is_empty(), "not found: {missed:?}");
 }
 
 /// A life in which objects share their omaps.
-fn sharing(seed: u64, steps: u64, sabotage: Option<Sabotage>) {
+fn sharing(seed: u64, steps: u64, mistake: Option<Mistake>) {
     let mut world = World::new(seed, seed.is_multiple_of(3));
     (world.omaps, world.wide) = (true, seed % 4 == 1);
     world.config.copied_omap = [0, 300, 2000][(seed % 3) as usize];
     world.store.config.copied_omap = world.config.copied_omap;
-    sabotage.into_iter().for_each(|sabotage| world.sabotage(sabotage));
+    mistake.into_iter().for_each(|mistake| world.mistake(mistake));
     world.life(steps);
-    assert!(sabotage.is_some() || world.store.sb.version == crate::superblock::FAMILIES, "seed {seed}: nothing was shared");
+    assert!(mistake.is_some() || world.store.sb.version == crate::superblock::FAMILIES, "seed {seed}: nothing was shared");
 }
 
 #[test]
@@ -68,18 +68,18 @@ fn clones_that_share_omaps_see_what_was_there_through_crashes() {
 fn a_change_that_saves_nothing_for_clones_is_found() {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| ()));
-    let found = (0..4).any(|seed| std::panic::catch_unwind(|| sharing(seed, 200, Some(Sabotage::SaveNothing))).is_err());
+    let found = (0..4).any(|seed| std::panic::catch_unwind(|| sharing(seed, 200, Some(Mistake::SaveNothing))).is_err());
     std::panic::set_hook(hook);
     assert!(found, "not found");
 }
 
 /// A life in which what lies scattered comes together all the time, while some of it changes, and crashes. Gives the parts that moved,
 /// and those that had changed.
-fn moving(seed: u64, steps: u64, sabotage: Option<Sabotage>) -> [u64; 2] {
+fn moving(seed: u64, steps: u64, mistake: Option<Mistake>) -> [u64; 2] {
     let mut world = World::sized(seed, seed.is_multiple_of(3), 112 << 20);
     (world.wide, world.hasty, world.pushy) = (false, true, false);
     world.moves();
-    sabotage.into_iter().for_each(|sabotage| world.sabotage(sabotage));
+    mistake.into_iter().for_each(|mistake| world.mistake(mistake));
     world.life(steps);
     [world.total[6], world.total[7]]
 }
@@ -96,7 +96,7 @@ fn what_moves_while_it_changes_stays_the_same_through_crashes() {
 fn a_move_of_what_changed_meanwhile_is_found() {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| ()));
-    let found = (0..20).any(|seed| std::panic::catch_unwind(|| moving(seed, 300, Some(Sabotage::MoveUnlooked))).is_err());
+    let found = (0..20).any(|seed| std::panic::catch_unwind(|| moving(seed, 300, Some(Mistake::MoveUnlooked))).is_err());
     std::panic::set_hook(hook);
     assert!(found, "not found");
 }
@@ -105,7 +105,7 @@ fn a_move_of_what_changed_meanwhile_is_found() {
 fn a_move_of_what_changed_in_a_clone_meanwhile_is_found() {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| ()));
-    let wrong = |seed| moving(seed, 300, Some(Sabotage::MoveClonesUnlooked));
+    let wrong = |seed| moving(seed, 300, Some(Mistake::MoveClonesUnlooked));
     let found = (0..40).any(|seed| std::panic::catch_unwind(|| wrong(seed)).is_err());
     std::panic::set_hook(hook);
     assert!(found, "not found");

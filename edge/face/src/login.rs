@@ -18,7 +18,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
-/// How long a session lasts.
+/// Time that a session lasts.
 pub const SESSION: Duration = Duration::from_secs(12 * 3600);
 /// Most sessions at a time; the oldest ends for a new one.
 pub const SESSIONS: usize = 256;
@@ -65,7 +65,7 @@ pub fn name_of(digest: &Digest) -> String {
     hex(digest)
 }
 
-/// What proves a password: PBKDF2 with HMAC-SHA-256.
+/// Proof of a password: PBKDF2 with HMAC-SHA-256.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Password {
     rounds: NonZeroU32,
@@ -110,7 +110,7 @@ impl Password {
     }
 }
 
-/// How somebody came in.
+/// Way by which somebody came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// By a link.

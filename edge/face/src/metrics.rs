@@ -25,7 +25,7 @@ pub struct Picture<'a> {
     pub agree: bool,
 }
 
-/// What a daemon of this host tells.
+/// Report of a daemon of this host.
 pub struct Told {
     /// Its name, as `osd.0`.
     pub name: String,
@@ -202,7 +202,7 @@ fn osd_name(osd: &Value) -> String {
     format!("osd.{}", number(&osd["id"]))
 }
 
-/// Which OSD is on which disk of which host: `instance` is the host, as node_exporter's are named.
+/// Writes which OSD is on which disk of which host: `instance` is the host, as node_exporter's are named.
 fn disks(out: &mut Text, all: &Value) {
     let mut shared: BTreeMap<(String, &str), Vec<String>> = BTreeMap::new();
     for osd in rows(&all["osds"]) {

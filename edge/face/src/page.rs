@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What is shown.
+/// Contents of the view.
 pub struct View<'a> {
     /// The picture of the cluster; none if there never was one.
     pub picture: Option<&'a Value>,
@@ -33,13 +33,13 @@ pub struct View<'a> {
 /// An operation that takes too long.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Slow {
-    /// Which OSD, as `osd.0`.
+    /// The OSD, as `osd.0`.
     pub osd: String,
     /// Its age in seconds.
     pub age: f64,
-    /// What it is.
+    /// Its description.
     pub what: String,
-    /// What it waits for.
+    /// The thing that it waits for.
     pub waits: String,
 }
 
@@ -118,7 +118,7 @@ fn chart(label: &str, values: &Value, say: impl Fn(f64) -> String) -> Markup {
     }
 }
 
-/// When something will be full: `in 12 to 19 d`.
+/// Returns when something will be full: `in 12 to 19 d`.
 fn forecast(told: &Value) -> Option<String> {
     let (soonest, latest) = (told[0].as_f64()?, told[1].as_f64()?);
     let (from, to) = (span(soonest), span(latest));
@@ -177,7 +177,7 @@ pub fn page(view: &View<'_>, elsewhere: bool) -> String {
     .into_string()
 }
 
-/// What somebody is told who is not in yet.
+/// Text for somebody who is not in yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
     /// Nothing.
@@ -561,7 +561,7 @@ fn own(view: &View<'_>) -> Markup {
 
 /// The style sheet.
 pub const CSS: &str = include_str!("page.css");
-/// What puts sections in place as they come.
+/// Script that puts sections in place as they come.
 pub const JS: &str = include_str!("page.js");
 
 /// A message of the stream that brings sections that changed: server-sent events.

@@ -9,7 +9,7 @@ use std::fmt::Write;
 /// The content type. Prometheus 3 refuses what it cannot tell by it.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What a family is.
+/// Kind of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// It only grows, but for a start from zero.

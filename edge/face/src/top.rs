@@ -5,7 +5,7 @@
 use crate::values::{number, rows, scaled, text};
 use serde_json::Value;
 
-/// What is listed.
+/// Things that are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listed {
     /// Block images that are in use.

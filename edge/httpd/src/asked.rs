@@ -11,9 +11,9 @@ use std::pin::Pin;
 /// A request.
 #[derive(Debug)]
 pub struct Asked {
-    /// Who asks.
+    /// The one who asks.
     pub peer: SocketAddr,
-    /// Whom was asked: this end of the connection.
+    /// This end of the connection.
     pub local: SocketAddr,
     /// True if it came through TLS.
     pub secret: bool,
@@ -21,7 +21,7 @@ pub struct Asked {
     limits: Limits,
 }
 
-/// Why there is no body.
+/// Reason why there is no body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoBody {
     /// It is longer than is allowed: status 413.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// What strangers may take of a server.
+/// Bounds on what strangers may take of a server.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Connections at a time. Who comes then is answered 503 and let go.

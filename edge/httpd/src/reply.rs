@@ -84,7 +84,7 @@ impl Reply {
 #[derive(Clone, Debug)]
 pub struct Frames(Sender<Bytes>);
 
-/// What became of a part.
+/// Fate of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
     /// It is on its way.

@@ -21,7 +21,7 @@ use tokio::task::LocalSet;
 use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// What answers.
+/// Answerer of requests.
 pub trait Site: Clone + Send + Sync + 'static {
     /// Answers a request. What it waits for may take [`Limits::answer_time`].
     fn answer(&self, asked: Asked) -> impl Future<Output = Reply>;
@@ -52,13 +52,13 @@ impl Listener {
     }
 }
 
-/// What is served.
+/// A site and its ends of connections.
 pub struct Server<S> {
     /// Places where it listens.
     pub listeners: Vec<Listener>,
     /// The bounds.
     pub limits: Limits,
-    /// What answers.
+    /// Answerer of requests.
     pub site: S,
 }
 
@@ -77,9 +77,9 @@ impl Drop for Running {
     }
 }
 
-/// How long the end waits for work beside the server's thread.
+/// Time for which the end waits for work beside the server's thread.
 const LAST_WORK: Duration = Duration::from_millis(200);
-/// How long it is waited when the system has no more sockets.
+/// Time for which it is waited when the system has no more sockets.
 const NO_SOCKETS: Duration = Duration::from_millis(100);
 
 impl<S: Site> Server<S> {
@@ -172,7 +172,7 @@ impl Drop for Place {
     }
 }
 
-/// What those hear who find no place.
+/// Answer to those who find no place.
 const NO_PLACE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\nretry-after: 10\r\n\r\n";
 
 async fn accept<S: Site>(Listener { socket, secret }: Listener, door: &Rc<Door>, site: &S) {

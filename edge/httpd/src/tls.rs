@@ -31,7 +31,7 @@ pub struct Pair {
     pub key: String,
 }
 
-/// What a server shows to those who connect.
+/// Certificate that a server shows to those who connect.
 #[derive(Clone, Debug)]
 pub struct Identity(pub(crate) Arc<ServerConfig>);
 

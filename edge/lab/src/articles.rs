@@ -4,18 +4,18 @@
 use crate::report::data::Data;
 use maud::{Markup, html};
 
-/// What an article found.
+/// Findings of an article.
 #[derive(Clone, Copy, Debug)]
 pub struct Article {
     /// Name in experiment files.
     pub name: &'static str,
     /// Author, title and year.
     pub source: &'static str,
-    /// What it measured on.
+    /// Machines that it measured on.
     pub setup: &'static str,
-    /// What it found, and how a reader checks it here.
+    /// Its findings, and how a reader checks them here.
     pub found: &'static [&'static str],
-    /// Why it differs here.
+    /// Reason why it differs here.
     pub differs: &'static [&'static str],
 }
 

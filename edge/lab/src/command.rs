@@ -10,7 +10,7 @@ use crate::{run, workload};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 
-/// How an experiment is run.
+/// Options of a run of an experiment.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
     /// The `nacre` program.

@@ -13,7 +13,7 @@ use comfy_table::{CellAlignment, Table};
 use serde_json::json;
 use std::path::PathBuf;
 
-/// What to do.
+/// The work to be done.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The `nacre` program.
@@ -70,7 +70,7 @@ fn experiment(options: &Options, has_fio: bool) -> Result<Experiment> {
     Ok(experiment)
 }
 
-/// What the bare disk does: a file beside the cluster's folder, past the page cache, written durably.
+/// Plan for the bare disk: a file beside the cluster's folder, past the page cache, written durably.
 const DISK: &str = "[[disk]]\nname = 'here'\nkind = 'file'\nsize = '512M'\n\
     [[cluster]]\nname = 'bare disk'\nkind = 'none'\ndisk = 'here'\njournal = 'here'\n\
     [[workload]]\nkind = 'disk'\non = 'bare disk'\ntarget = 'journal'\nmode = 'write'\nsize = ['4K', '128K', '4M']\ndepth = [1, 16, 256]\n\

@@ -15,7 +15,7 @@ pub struct Lab {
     pub scratch: PathBuf,
     /// True if disks that hold something may be wiped.
     pub wipe: bool,
-    /// What has to end with the experiment.
+    /// Processes and mounts that have to end with the experiment.
     pub undo: Undo,
     /// True if the user wants the end.
     pub interrupt: Interrupt,

@@ -1,6 +1,6 @@
 //! What figures are called, and whether more of them is better.
 
-/// Which way is better.
+/// The better direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     /// More is better.
@@ -20,7 +20,7 @@ pub struct Metric {
     pub title: &'static str,
     /// Unit in reports.
     pub unit: &'static str,
-    /// Which way is better.
+    /// The better direction.
     pub better: Better,
     /// True if `compare` judges it; the others are told only.
     pub judged: bool,

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often a program that runs is looked at.
+/// Interval at which a program that runs is looked at.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Says whether the user wants the end.
@@ -51,7 +51,7 @@ impl Interrupt {
 #[error("interrupted")]
 pub struct Interrupted;
 
-/// What a program said.
+/// Output of a program.
 #[derive(Clone, Debug)]
 pub struct Said {
     /// Standard output.

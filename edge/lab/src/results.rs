@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// How a run ended.
+/// End of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
@@ -33,14 +33,14 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
 }
 
-/// What came out of one run.
+/// Result of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// What was asked.
+    /// The order.
     pub run: Run,
-    /// How it ended.
+    /// Its end.
     pub status: Status,
-    /// What went wrong, if something did.
+    /// The fault, if there was one.
     pub message: String,
     /// Seconds since 1970 when it began.
     pub began: f64,

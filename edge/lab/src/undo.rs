@@ -16,9 +16,9 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// How long a process may take to end when it was asked to.
+/// Time that a process may take to end when it was asked to.
 const GENTLE: Duration = Duration::from_secs(10);
-/// How long the kernel may take to remove a process that was killed, or to let go of a mount.
+/// Time that the kernel may take to remove a process that was killed, or to let go of a mount.
 const REMOVED: Duration = Duration::from_secs(10);
 
 /// Something that must not outlive the experiment.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
-/// How to open a [`Device`].
+/// Options for opening a [`Device`].
 #[derive(Clone, Debug)]
 pub struct DeviceOptions {
     /// Bytes that a file may grow to. A block device has its own size.
@@ -27,7 +27,7 @@ impl Default for DeviceOptions {
     }
 }
 
-/// Why a device does not open. The texts name the path.
+/// Reason why a device does not open. The texts name the path.
 #[derive(Debug)]
 pub enum DeviceError {
     /// Another living process, or this one, has it open.
@@ -48,7 +48,7 @@ pub enum DeviceError {
     },
     /// The system refused a call.
     System {
-        /// What was tried.
+        /// The call that failed.
         what: &'static str,
         /// The path on which it was tried.
         path: PathBuf,
@@ -81,7 +81,7 @@ pub struct Device {
     inner: Arc<Inner>,
 }
 
-/// What the threads of a driver share of a device.
+/// State of a device that the threads of a driver share.
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) file: File,

@@ -18,14 +18,14 @@ pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Most inputs of one round, so that a round stays short. The rest follows in the next.
 pub(crate) const MOST_INPUTS: usize = 1024;
 
-/// What both drivers are made of. Numbers are those of [`Seat`]s.
+/// Parts of both drivers. Numbers are those of [`Seat`]s.
 pub(crate) struct Parts {
     pub(crate) listeners: Vec<(ListenerId, TcpListener)>,
     pub(crate) devices: Vec<(DeviceId, Device)>,
     /// Raised by other threads to end a wait.
     pub(crate) wakes: Vec<Arc<EventFd>>,
     pub(crate) max_connections: usize,
-    /// How long to look for completions before sleeping.
+    /// Time to look for completions before sleeping.
     pub(crate) spin: Option<Duration>,
     /// Number of machines that share the driver.
     pub(crate) machines: usize,

@@ -34,7 +34,7 @@ pub(crate) struct Job {
     token: Token,
     pub(crate) device: Arc<Inner>,
     work: Work,
-    /// What a flush of this job will cover.
+    /// Number up to which a flush of this job will cover writes.
     mark: u64,
     /// The bytes that are written, kept until the job is dropped. Never read.
     _held: Rope,

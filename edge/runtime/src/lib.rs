@@ -91,7 +91,7 @@ impl<F: FnMut(UTime, &LogLine) + Send> LogSink for F {
     }
 }
 
-/// What a machine is run with.
+/// Settings with which a machine is run.
 pub struct Setup {
     /// The listeners. They must listen already.
     pub listeners: Vec<(ListenerId, TcpListener)>,
@@ -108,7 +108,7 @@ pub struct Setup {
     pub log: Box<dyn LogSink>,
     /// Least important level that is logged, until the machine sets another.
     pub level: Level,
-    /// How long to look for more work before sleeping, while there is work. It saves a wake-up and burns a processor.
+    /// Time to look for more work before sleeping, while there is work. It saves a wake-up and burns a processor.
     /// Zero: never. None: some hundred microseconds, for a client that does one thing at a time.
     pub spin: Option<Duration>,
     /// Most connections. Further ones wait in the kernel's queue, unheard: so this is above what the machine's

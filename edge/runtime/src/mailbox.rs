@@ -21,7 +21,7 @@ pub struct Answer {
     pub text: String,
 }
 
-/// Why there is no answer.
+/// Reason why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallError {
     /// Too many requests wait already.
@@ -69,7 +69,7 @@ struct Queue {
     calls: usize,
     /// The newest share of memory, if the machine was not told yet.
     memory: Option<MemoryShare>,
-    /// What the machine said last about the memory that it wants.
+    /// Last word of the machine about the memory that it wants.
     wish: Option<MemoryWish>,
     /// True if the driver has ended. Nobody will look any more.
     closed: bool,
@@ -210,7 +210,7 @@ pub struct PostOffice(Arc<Mutex<Addresses>>);
 #[derive(Default)]
 struct Addresses {
     all: BTreeMap<MailId, Receives>,
-    /// How many addresses threads were given so far.
+    /// Number of addresses that threads were given so far.
     given: u32,
 }
 

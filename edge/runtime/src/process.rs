@@ -108,7 +108,7 @@ pub fn lock_holder(file: &File) -> Option<u32> {
     holder.get(4)?.parse().ok().filter(|&pid: &u32| pid > 0)
 }
 
-/// Why [`lock`] failed.
+/// Reason why [`lock`] failed.
 #[derive(Debug)]
 pub enum LockError {
     /// Another process holds the lock; its id, if the kernel tells.

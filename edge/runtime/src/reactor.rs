@@ -22,10 +22,10 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Time in which the kernel must give the buffers of a machine back that has ended. A disk that hangs keeps them
 /// longer.
 const LAST_WAIT: Duration = Duration::from_secs(10);
-/// How often it is looked whether the kernel has.
+/// Interval at which it is checked whether the kernel has.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Why a machine ended although nobody asked it to.
+/// Reason why a machine ended although nobody asked it to.
 #[derive(Debug)]
 pub enum RunError {
     /// The system refuses what the driver needs.
@@ -108,7 +108,7 @@ fn drive_together<'a>(
     Reactor { driver, machines: seated, mail: Vec::new(), calls: Calls::default() }.run(ended)
 }
 
-/// How a machine is doing.
+/// State of a machine.
 enum State {
     Running,
     /// It has ended. What it sent last goes out, until then at most.

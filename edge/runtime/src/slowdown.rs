@@ -7,10 +7,10 @@
 use crate::sys;
 use std::time::Duration;
 
-/// What is owed below this waits for the next rounds: reading the clock costs a good part of it.
+/// Debt below which payment waits for the next rounds: reading the clock costs a good part of it.
 const LEAST: Duration = Duration::from_micros(5);
 
-/// What one reactor owes. Invariant: `wasted` is a part of the processor time of the thread that made this.
+/// Debt of one reactor. Invariant: `wasted` is a part of the processor time of the thread that made this.
 #[derive(Debug)]
 pub(crate) struct Slowdown {
     /// Wasted time for each unit of used time.

@@ -19,7 +19,7 @@
 use node::Mono;
 use std::time::Duration;
 
-/// What a success earns, and what a failure costs. Where looks were asked for, a quarter of them must succeed. For the
+/// Gain of a success, and cost of a failure. Where looks were asked for, a quarter of them must succeed. For the
 /// only client's next request two fifths must. (One request at a time: three fifths succeed, the rest are
 /// acknowledgements of replies. Sixteen in flight: a quarter.)
 const ASKED: Price = Price { earned: 3, cost: 1 };
@@ -29,13 +29,13 @@ const MOST_CREDIT: u32 = 12;
 /// After so many sleeps without credit, one more look is tried.
 const RETRY: u32 = 64;
 
-/// How long to look for the end of the only disk request. Fast disks make a small write durable within this time.
+/// Time to look for the end of the only disk request. Fast disks make a small write durable within this time.
 const DISK: Duration = Duration::from_micros(200);
-/// How long to look for the only client's next request. Two of its threads are woken meanwhile.
+/// Time to look for the only client's next request. Two of its threads are woken meanwhile.
 const PEER: Duration = Duration::from_micros(150);
-/// What comes sooner than this was no look at all: it is the second piece of a request.
+/// Time below which a success was no look at all: it is the second piece of a request.
 const AT_ONCE: Duration = Duration::from_micros(10);
-/// What comes later than [`AT_ONCE`] and sooner than this is better slept for.
+/// Time above which, after [`AT_ONCE`], up to this, it is better to sleep: what comes sooner than this is better slept for.
 const SOON: Duration = Duration::from_micros(45);
 /// Rounds in a row with next to nothing in them before the only client is looked for; and how much next to nothing is:
 /// a request in two pieces.
@@ -44,7 +44,7 @@ const NEXT_TO_NOTHING: usize = 2;
 /// After a pause as long as this nobody is waiting. What servers tell each other now and then is slept for.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What there is to wait for.
+/// Event that there is to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum For {
     /// A disk request, and peers.
@@ -68,14 +68,14 @@ pub(crate) struct Spin {
     next: Credit,
 }
 
-/// What a look earns or costs.
+/// Gain and cost of a look.
 #[derive(Debug)]
 struct Price {
     earned: u32,
     cost: u32,
 }
 
-/// How many looks in vain are allowed.
+/// Number of looks in vain that are allowed.
 #[derive(Debug)]
 struct Credit {
     price: Price,

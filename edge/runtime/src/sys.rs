@@ -246,7 +246,7 @@ pub(crate) fn thread_cpu() -> Duration {
     Duration::from_nanos(clock(libc::CLOCK_THREAD_CPUTIME_ID))
 }
 
-/// What epoll tells of one descriptor: the key it was added with, and its events.
+/// Report of epoll about one descriptor: the key it was added with, and its events.
 pub(crate) type Ready = libc::epoll_event;
 
 /// An epoll instance.

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Turns in vain that may come at once, and in each second afterwards.
 const BURST: u64 = 20_000;
 const PER_SECOND: u64 = 500;
-/// How long a machine waits that has used these up.
+/// Time for which a machine waits that has used these up.
 const HOLD: Duration = Duration::from_millis(1);
 /// Between two lines.
 const SAY_EVERY: Duration = Duration::from_secs(60);
@@ -58,14 +58,14 @@ impl Calls {
 /// The turns of one machine.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    /// What the machine is told.
+    /// Counts that the machine is told.
     pub(crate) wakes: Wakes,
     left: u64,
     refilled: Mono,
     /// Before this it is not woken for a deadline.
     held: Mono,
     said: Option<Mono>,
-    /// What was known when the last line was written.
+    /// Counts when the last line was written.
     then: Wakes,
 }
 

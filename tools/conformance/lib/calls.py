@@ -5,49 +5,53 @@ import errno
 import struct
 import sys
 import time
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import rados
 
 START = time.time()
 
 
-def u8(n):
+def u8(n: int) -> bytes:
     return struct.pack("<B", n & 0xFF)
 
 
-def u16(n):
+def u16(n: int) -> bytes:
     return struct.pack("<H", n & 0xFFFF)
 
 
-def u32(n):
+def u32(n: int) -> bytes:
     return struct.pack("<I", n & 0xFFFFFFFF)
 
 
-def u64(n):
+def u64(n: int) -> bytes:
     return struct.pack("<Q", n & (2**64 - 1))
 
 
-def text(s):
-    s = s.encode() if isinstance(s, str) else s
-    return u32(len(s)) + s
+def text(s: str | bytes) -> bytes:
+    data = s.encode() if isinstance(s, str) else s
+    return u32(len(data)) + data
 
 
-def env(version, compat, body):
+def env(version: int, compat: int, body: bytes) -> bytes:
     return u8(version) + u8(compat) + u32(len(body)) + body
 
 
-def utime(sec, nsec=0):
+def utime(sec: int, nsec: int = 0) -> bytes:
     return u32(sec) + u32(nsec)
 
 
-def items(entries):
+def items(entries: Sequence[bytes]) -> bytes:
     return u32(len(entries)) + b"".join(entries)
 
 
 class Calls:
     """A pool of a cluster in which methods are called; `shown` of each story says how bytes are told."""
 
-    def __init__(self, pool):
+    shown: Callable[[bytes], str]
+
+    def __init__(self, pool: str) -> None:
         pool = sys.argv[2] if len(sys.argv) > 2 else pool
         self.record = open(sys.argv[3], "w") if len(sys.argv) > 3 else None
         self.cluster = rados.Rados(conffile=sys.argv[1])
@@ -56,11 +60,11 @@ class Calls:
             self.cluster.create_pool(pool)
         self.io = self.cluster.open_ioctx(pool)
 
-    def note(self, *fields):
+    def note(self, *fields: object) -> None:
         if self.record:
             print(*fields, file=self.record, flush=True)
 
-    def call(self, oid, cls, method, payload=b"", note="", hide=False):
+    def call(self, oid: str, cls: str, method: str, payload: bytes = b"", note: str = "", hide: bool = False) -> bytes:
         """Calls a method and tells what it answers; gives the bytes that it answered."""
         try:
             result, out = self.io.execute(oid, cls, method, payload, 1 << 20)
@@ -71,13 +75,13 @@ class Calls:
             out = b""
         print(f"{oid} {cls}.{method}{' ' + note if note else ''}: {told}", flush=True)
         self.note("call", oid, cls, method, payload.hex() or "-", told)
-        return out
+        return bytes(out)
 
-    def write(self, oid, data, offset=0):
+    def write(self, oid: str, data: bytes, offset: int = 0) -> None:
         self.io.write(oid, data, offset)
         self.note("write", oid, offset, data.hex())
 
-    def tell(self, *parts):
+    def tell(self, *parts: Callable[[Any], None]) -> None:
         """Tells the parts of a story, each under its name."""
         for part in parts:
             print(f"# {part.__name__}", flush=True)

@@ -526,6 +526,46 @@ fn files_call_each_other_through_self_no_more_than_they_did() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// Doc comments of product code that begin with a question word, at most. The number only falls.
+const QUESTIONS: usize = 275;
+
+/// Returns how many doc comments of a text begin with a question word: inline tests are left out.
+fn questions(text: &str) -> usize {
+    let asks = |line: &str| {
+        let word = line.trim_start_matches('/').trim_start().split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or("");
+        let words = ["whether", "what", "who", "whom", "whose", "which", "when", "where", "why", "how"];
+        words.contains(&word.to_ascii_lowercase().as_str())
+    };
+    let product = text.split("#[cfg(test)]\nmod ").next().unwrap_or(text);
+    let lines: Vec<&str> = std::iter::once("").chain(product.lines().map(str::trim_start)).collect();
+    let begins = |pair: &&[&str]| pair[1].starts_with("///") && !pair[0].starts_with("///") && asks(pair[1]);
+    lines.windows(2).filter(begins).count()
+}
+
+#[test]
+fn doc_comments_begin_with_a_verb_or_a_noun() {
+    let mut found = 0;
+    for top in ["values", "cores", "edge", "bin"] {
+        visit(&root().join(top), &mut |path, text| {
+            let aside = ["tests", "benches", "fuzz", "tests.rs"];
+            if !path.iter().any(|part| aside.iter().any(|aside| part == *aside)) {
+                found += questions(text);
+            }
+        });
+    }
+    assert!(
+        found <= QUESTIONS,
+        "{found} doc comments begin with a question word: a function's begins with a verb, a field's with a noun"
+    );
+    assert!(found * 10 >= QUESTIONS * 9, "only {found} doc comments begin with a question word by now: lower the number");
+}
+
+#[test]
+fn questions_are_counted_in_doc_comments_of_products_alone() {
+    let text = "/// What it is.\n/// Who asks.\nfn a() {}\n    /// Whatever.\n    // How?\n    /// how much\n    b: u8,\n#[cfg(test)]\nmod tests {\n/// Why.\n}\n";
+    assert_eq!(questions(text), 2);
+}
+
 #[test]
 fn calls_through_self_are_read_from_code() {
     let code = "impl A {\n    fn b(&self) {\n        self.c();\n        self\n            .d(itself.e(), self.f);\n    }\n}\n\

@@ -3,7 +3,7 @@
 use crate::decrees::Decrees;
 use crate::disk::DiskConfig;
 use crate::history::History;
-use crate::misdeed::{Misdeed, Reopen, Strict, Wayward, Wrapped};
+use crate::mistake::{Mistake, Reopen, Strict, Wayward, Wrapped};
 use crate::model::{Action, source_change};
 use crate::promises::Promises;
 use crate::reference::{Meaning, RefStore};
@@ -81,7 +81,7 @@ pub struct Plan {
     /// Bytes of an OSD's disk.
     pub osd_bytes: u64,
     /// What all stores and OSDs do wrong.
-    pub misdeed: Option<Misdeed>,
+    pub mistake: Option<Mistake>,
     /// OSDs log the letters that come.
     pub letters: bool,
     /// True if the cluster uses cephx.
@@ -140,7 +140,7 @@ impl Default for Plan {
             petition_readers: 0,
             store: StoreKind::Reference,
             osd_bytes: 256 << 20,
-            misdeed: None,
+            mistake: None,
             letters: false,
             cephx: false,
             separate_journal: false,
@@ -299,10 +299,10 @@ fn monitor(plan: &Plan, n: usize, boot: &Boot, reign: &Rc<Cell<u64>>, pulse: &Pu
     if plan.few_maps {
         monitor.keep_maps(1);
     }
-    if plan.misdeed == Some(Misdeed::DoneTwice) {
+    if plan.mistake == Some(Mistake::DoneTwice) {
         monitor.forget_answers();
     }
-    Strict::new(monitor, plan.misdeed, reign.clone(), pulse.clone())
+    Strict::new(monitor, plan.mistake, reign.clone(), pulse.clone())
 }
 
 /// What stands for the store of an OSD: what it means, whether it was ever ready, how many the OSD had before.
@@ -343,7 +343,7 @@ fn osd(
     // What lies scattered comes together all the time in half of all lives.
     let brisk = boot.seed[9].is_multiple_of(2) && !plan.rests;
     let (store, reopen) = open_store(plan, number, brisk, boot, meaning);
-    let mut store = Wrapped::new(store, reopen, meaning.1.clone(), plan.misdeed, boot.life).in_haste(brisk);
+    let mut store = Wrapped::new(store, reopen, meaning.1.clone(), plan.mistake, boot.life).in_haste(brisk);
     store.moved = plan.moved.clone();
     if plan.wounds > 0 && (number == 0 || plan.wounds >= TOLD) {
         store = store.wounded(Wounds::new(bad.clone(), plan.wounds, boot.life));
@@ -357,7 +357,7 @@ fn osd(
     if plan.echo {
         osd.hear_twice();
     }
-    let osd = Wayward::new(osd, plan.misdeed, pulse.clone()).keeping(plan.few_maps.then_some(1)).telling(plan.letters);
+    let osd = Wayward::new(osd, plan.mistake, pulse.clone()).keeping(plan.few_maps.then_some(1)).telling(plan.letters);
     // Who meets damage under a change acknowledges it all the same, and gets the object anew.
     let judges = plan.store == StoreKind::Reference && plan.wounds == 0;
     if judges { osd.judged(number as i32, promises.clone()) } else { osd }
@@ -390,12 +390,12 @@ fn open_store(
         // Every third store has a disk that is told what is free.
         discard: number % 3 == 1,
     };
-    let (made, misdeed) = (made.get(), plan.misdeed);
+    let (made, mistake) = (made.get(), plan.mistake);
     let ready = move |mut store: store::Store| {
         if brisk {
             store.defragment_briskly();
         }
-        if let Some(Misdeed::Moves(mistake)) = misdeed {
+        if let Some(Mistake::Moves(mistake)) = mistake {
             store.err_in_moves(mistake);
         }
         Box::new(store)

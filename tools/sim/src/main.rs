@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use sim::cluster::{MonKind, StoreKind};
-use sim::misdeed::Misdeed;
+use sim::mistake::Mistake;
 use sim::scenario::{self, Failure, Options, Report, Scenario};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -55,9 +55,9 @@ fn parse() -> Result<Args, String> {
             "--ref-mon" => args.options.mon = Some(MonKind::StandIn),
             "--mistake" => {
                 let name = value()?;
-                let known = || format!("no such mistake: {name}; there are {}", Misdeed::names().join(", "));
-                let misdeed = Misdeed::by_name(&name).ok_or_else(known)?;
-                (args.options.misdeed, args.options.mistake) = put_in(misdeed);
+                let known = || format!("no such mistake: {name}; there are {}", Mistake::names().join(", "));
+                let mistake = Mistake::by_name(&name).ok_or_else(known)?;
+                args.options.mistake = Some(mistake);
             }
             "--list" => args.list = true,
             "--mistakes" => args.mistakes = true,
@@ -94,20 +94,14 @@ fn tell(scenario: &Scenario, seed: u64, failure: &Failure) {
     println!("replay: cargo run -p sim -- --seed {seed} --scenario {} --trace\n", scenario.name);
 }
 
-/// Returns the options that put a mistake in.
-fn put_in(misdeed: Misdeed) -> (Option<Misdeed>, Option<mon::Mistake>) {
-    (Some(misdeed), if let Misdeed::Monitors(mistake) = misdeed { Some(mistake) } else { None })
-}
-
 /// Puts each mistake into the scenario that finds it first, and says with which seed that is, as rows of a table.
 fn look_for_all_mistakes(args: &Args) -> ExitCode {
     let mut missed = Vec::new();
     println!("| mistake | scenario | seed | seeds tried | what is found |\n|---|---|---|---|---|");
-    for misdeed in Misdeed::all() {
-        let (name, from) = misdeed.found_by();
-        let (misdeed, mistake) = put_in(*misdeed);
-        let options = Options { misdeed, mistake, ..args.options.clone() };
-        let called = misdeed.map(Misdeed::name).unwrap_or_default();
+    for mistake in Mistake::all() {
+        let (name, from) = mistake.found_by();
+        let options = Options { mistake: Some(*mistake), ..args.options.clone() };
+        let called = mistake.name();
         let Some(scenario) = scenario::by_name(name) else {
             eprintln!("{called}: no such scenario: {name}");
             return ExitCode::from(2);
@@ -125,7 +119,7 @@ fn look_for_all_mistakes(args: &Args) -> ExitCode {
         }
     }
     if missed.is_empty() {
-        println!("{} mistakes, all found", Misdeed::all().len());
+        println!("{} mistakes, all found", Mistake::all().len());
         return ExitCode::SUCCESS;
     }
     println!("not found: {}", missed.join(", "));
@@ -134,7 +128,7 @@ fn look_for_all_mistakes(args: &Args) -> ExitCode {
 
 /// Runs seeds until one finds the mistake that is put in.
 fn look_for_mistake(args: &Args) -> ExitCode {
-    let name = args.options.misdeed.map(Misdeed::name).unwrap_or_default();
+    let name = args.options.mistake.map(Mistake::name).unwrap_or_default();
     for seed in args.start..args.start + args.seeds {
         for scenario in &args.scenarios {
             if let Err(failure) = one(scenario, seed, &args.options) {
@@ -164,7 +158,7 @@ fn main() -> ExitCode {
     if args.mistakes {
         return look_for_all_mistakes(&args);
     }
-    if args.options.misdeed.is_some() {
+    if args.options.mistake.is_some() {
         return look_for_mistake(&args);
     }
     let began = Instant::now();

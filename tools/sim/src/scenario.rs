@@ -2,7 +2,7 @@
 
 use crate::cluster::{Cluster, MonKind, Plan, SILENT, StoreKind};
 use crate::fault::{COPIES, DEATHS, Fault, GENTLE, LIFE, MONITORS, Nemesis, PEERS, UNEVEN};
-use crate::misdeed::Misdeed;
+use crate::mistake::Mistake;
 use crate::rng::Rng;
 use crate::storeworld::{StoreFault, StorePlan, StoreTown};
 use crate::voters::VoterTown;
@@ -917,10 +917,8 @@ pub struct Options {
     pub trace: bool,
     /// Log the letters that OSDs hear of each other, too. The run is the same, its hash is not.
     pub letters: bool,
-    /// Put this into all stores and OSDs.
-    pub misdeed: Option<Misdeed>,
-    /// Put this into all voters of the monitors' log.
-    pub mistake: Option<mon::Mistake>,
+    /// Put this into all stores, OSDs and monitors, or into all voters of the monitors' log.
+    pub mistake: Option<Mistake>,
     /// All OSD disks claim that writes are durable, and lie.
     pub lying_disks: bool,
     /// Instead of the scenario's store.
@@ -1010,7 +1008,7 @@ fn store_plan(rng: &mut Rng) -> StorePlan {
         separate_journal: false,
         discard: false,
         judged: false,
-        misdeed: None,
+        mistake: None,
     }
 }
 
@@ -1025,7 +1023,7 @@ fn run_store(
     as_told: impl Fn(StorePlan) -> StorePlan,
 ) -> Result<Report, Box<Failure>> {
     let seed = rng.next();
-    let plan = StorePlan { misdeed: options.misdeed, ..as_told(store_plan(&mut rng)) };
+    let plan = StorePlan { mistake: options.mistake, ..as_told(store_plan(&mut rng)) };
     let mut town = StoreTown::new(seed, plan);
     town.world.trace.print = options.trace;
     let verdict = match faults {
@@ -1048,7 +1046,8 @@ fn run_store(
 }
 
 fn run_voters(mut rng: Rng, options: &Options) -> Result<Report, Box<Failure>> {
-    let mut town = VoterTown::new(rng.next(), options.mistake);
+    let mistake = options.mistake.and_then(Mistake::of_monitors);
+    let mut town = VoterTown::new(rng.next(), mistake);
     town.trace.print = options.trace;
     let verdict = town.live();
     let done = town.done;
@@ -1075,7 +1074,7 @@ fn run_cluster(
     act: Act,
 ) -> Result<Report, Box<Failure>> {
     let mut plan = plan(&mut rng);
-    (plan.misdeed, plan.letters) = (options.misdeed, options.letters);
+    (plan.mistake, plan.letters) = (options.mistake, options.letters);
     plan.store = options.store.unwrap_or(plan.store);
     plan.mon = options.mon.unwrap_or(plan.mon);
     plan.cephx &= plan.mon == MonKind::Real;

@@ -5,7 +5,7 @@
 //! soon, or the store says that it stops. And a store that has nothing to do does not ask to be woken.
 
 use crate::disk::DiskConfig;
-use crate::misdeed::{COMPACTS, Misdeed};
+use crate::mistake::{COMPACTS, Mistake};
 use crate::rng::Rng;
 use crate::world::{Boot, Crash, HostConfig, HostId, World};
 use bytes::Bytes;
@@ -50,7 +50,7 @@ pub struct StorePlan {
     /// True if liveness is judged behind faults, too, and not only at the end.
     pub judged: bool,
     /// What the store's host does wrong.
-    pub misdeed: Option<Misdeed>,
+    pub mistake: Option<Mistake>,
 }
 
 /// An object's whole content.
@@ -291,7 +291,7 @@ impl StoreNode {
         if brisk {
             store.defragment_briskly();
         }
-        if let Some(Misdeed::Moves(mistake)) = plan.misdeed {
+        if let Some(Mistake::Moves(mistake)) = plan.mistake {
             store.err_in_moves(mistake);
         }
         let rng = Rng::new(u64::from_le_bytes(boot.seed[..8].try_into().expect("eight bytes")));
@@ -446,7 +446,7 @@ impl StoreNode {
         for output in &mut out.0 {
             if let Output::Disk(request) = output
                 && let DiskOp::Trim { len, .. } = &mut request.op
-                && self.plan.misdeed == Some(Misdeed::TrimsBeyond)
+                && self.plan.mistake == Some(Mistake::TrimsBeyond)
             {
                 *len += 4096;
             }
@@ -454,7 +454,7 @@ impl StoreNode {
                 && matches!(request.op, DiskOp::Flush)
             {
                 self.flushes.insert(request.token);
-                if self.plan.misdeed == Some(Misdeed::FlushesOther) && self.plan.separate_journal {
+                if self.plan.mistake == Some(Mistake::FlushesOther) && self.plan.separate_journal {
                     request.device = DeviceId(1);
                 }
             }
@@ -555,7 +555,7 @@ impl Node for StoreNode {
             Input::Disk(done) => {
                 self.hit |= done.result.is_err();
                 let full = self.flushes.remove(&done.token) && matches!(done.result, Err(DiskError::NoSpace));
-                if !full || self.plan.misdeed != Some(Misdeed::ForgottenFlush) {
+                if !full || self.plan.mistake != Some(Mistake::ForgottenFlush) {
                     self.store.disk_done(now, done);
                 }
             }
@@ -574,7 +574,7 @@ impl Node for StoreNode {
                 if self.brisk {
                     self.store.defragment_briskly();
                 }
-                if let Some(Misdeed::Moves(mistake)) = self.plan.misdeed {
+                if let Some(Mistake::Moves(mistake)) = self.plan.mistake {
                     self.store.err_in_moves(mistake);
                 }
             }
@@ -616,7 +616,7 @@ impl Node for StoreNode {
     }
 
     fn deadline(&self) -> Mono {
-        if self.hit && self.plan.misdeed == Some(Misdeed::Restless) {
+        if self.hit && self.plan.mistake == Some(Mistake::Restless) {
             return Mono(0);
         }
         let asks = !self.shared.borrow().paused && self.shared.borrow().left > 0;

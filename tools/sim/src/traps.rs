@@ -15,7 +15,7 @@
 
 use crate::cluster::Cluster;
 use crate::fault::{Fault, Later, Nemesis};
-use crate::misdeed::Misdeed;
+use crate::mistake::Mistake;
 use crate::world::{Crash, HostId};
 use serde_json::json;
 use std::time::Duration;
@@ -175,7 +175,7 @@ impl Nemesis {
         if !self.island(cluster, osd) {
             return;
         }
-        let counted = cluster.plan.misdeed != Some(Misdeed::SleepUncounted);
+        let counted = cluster.plan.mistake != Some(Mistake::SleepUncounted);
         let asleep = self.later.iter().filter(|(_, later)| matches!(later, Later::Heal)).map(|(at, _)| *at).max();
         let asleep = asleep.unwrap_or_default().saturating_sub(cluster.world.now());
         let late = ms(cluster.rng.between(200, 2_000));

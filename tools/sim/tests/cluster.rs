@@ -1,6 +1,6 @@
 //! Whole clusters: a bounded number of seeds of each scenario, and the proof that the judgement finds what it is for.
 
-use sim::misdeed::Misdeed;
+use sim::mistake::Mistake;
 use sim::scenario::{Options, Report, by_name, run};
 use std::ops::Range;
 
@@ -56,8 +56,8 @@ fn sessions_between_osds_that_break_change_nothing_that_clients_see() {
 
 #[test]
 fn a_part_that_moves_though_it_changed_is_found_in_a_cluster() {
-    let misdeed = Some(Misdeed::Moves(store::MoveMistake::MoveUnlooked));
-    let what = found_within("deaths", 20..60, &Options { misdeed, ..Options::default() });
+    let mistake = Some(Mistake::Moves(store::MoveMistake::MoveUnlooked));
+    let what = found_within("deaths", 20..60, &Options { mistake, ..Options::default() });
     assert!(what.contains("not linearizable"), "{what}");
 }
 
@@ -184,32 +184,32 @@ fn found_within(scenario: &str, mut seeds: Range<u64>, options: &Options) -> Str
 
 #[test]
 fn a_reply_before_the_disk_has_it_is_found() {
-    let what = found("torn", &Options { misdeed: Some(Misdeed::EarlyCommit), ..Options::default() });
+    let what = found("torn", &Options { mistake: Some(Mistake::EarlyCommit), ..Options::default() });
     assert!(["not linearizable", "versions", "acknowledges"].iter().any(|known| what.contains(known)), "{what}");
 }
 
 #[test]
 fn a_log_entry_in_another_transaction_than_its_data_is_found() {
-    let what = found("torn", &Options { misdeed: Some(Misdeed::SplitTransaction), ..Options::default() });
+    let what = found("torn", &Options { mistake: Some(Mistake::SplitTransaction), ..Options::default() });
     assert!(["not linearizable", "versions", "acknowledges"].iter().any(|known| what.contains(known)), "{what}");
 }
 
 #[test]
 fn a_skipped_checksum_is_found() {
-    let what = found("calm", &Options { misdeed: Some(Misdeed::UncheckedRead), ..Options::default() });
+    let what = found("calm", &Options { mistake: Some(Mistake::UncheckedRead), ..Options::default() });
     assert!(what.contains("not linearizable"), "{what}");
 }
 
 #[test]
 fn clients_that_are_not_told_why_their_writes_were_dropped_are_found() {
-    let what = found("full", &Options { misdeed: Some(Misdeed::SilentDrop), ..Options::default() });
+    let what = found("full", &Options { mistake: Some(Mistake::SilentDrop), ..Options::default() });
     // Who is never told does not fill the cluster either.
     assert!(what.contains("operations hang") || what.contains("calls the full cluster full"), "{what}");
 }
 
 #[test]
 fn an_osd_that_stays_though_its_store_takes_no_writes_is_found() {
-    let what = found("copies-index", &Options { misdeed: Some(Misdeed::HiddenImpairment), ..Options::default() });
+    let what = found("copies-index", &Options { mistake: Some(Mistake::HiddenImpairment), ..Options::default() });
     assert!(
         ["operations hang", "takes no writes is down", "not linearizable", "EIO"].iter().any(|known| what.contains(known)),
         "{what}"
@@ -218,13 +218,13 @@ fn an_osd_that_stays_though_its_store_takes_no_writes_is_found() {
 
 #[test]
 fn a_copy_whose_source_is_not_asked_again_after_a_break_is_found() {
-    let what = found("peers", &Options { misdeed: Some(Misdeed::LostFetch), ..Options::default() });
+    let what = found("peers", &Options { mistake: Some(Mistake::LostFetch), ..Options::default() });
     assert!(what.contains("operations hang"), "{what}");
 }
 
 #[test]
 fn heartbeats_that_never_come_back_are_found() {
-    let what = found("peers", &Options { misdeed: Some(Misdeed::MuteBeats), ..Options::default() });
+    let what = found("peers", &Options { mistake: Some(Mistake::MuteBeats), ..Options::default() });
     assert!(what.contains("hears no heartbeats"), "{what}");
 }
 
@@ -242,7 +242,7 @@ fn groups_of_copies_that_split_and_are_merged_lose_nothing() {
 
 #[test]
 fn a_union_that_forgets_which_objects_have_clones_is_found() {
-    let options = Options { misdeed: Some(Misdeed::Copies(osd::Mistake::ForgetSourceSnaps)), ..Options::default() };
+    let options = Options { mistake: Some(Mistake::Copies(osd::Mistake::ForgetSourceSnaps)), ..Options::default() };
     let what = found_within("merges", 0..200, &options);
     assert!(!what.is_empty(), "{what}");
 }
@@ -254,7 +254,7 @@ fn merges_beside_lost_answers_and_absent_copies_lose_nothing() {
 
 /// Each is found by the fault that was made for it.
 fn found_in_merges(mistake: osd::Mistake) {
-    let what = found("merges-traps", &Options { misdeed: Some(Misdeed::Copies(mistake)), ..Options::default() });
+    let what = found("merges-traps", &Options { mistake: Some(Mistake::Copies(mistake)), ..Options::default() });
     println!("{mistake:?}: {what}");
     assert!(
         ["not linearizable", "versions", "differ", "is on", "acknowledges"].iter().any(|known| what.contains(known)),
@@ -279,20 +279,20 @@ fn scrubs_find_what_is_wrong_with_a_copy_and_nothing_else() {
 
 #[test]
 fn a_scrub_that_looks_at_copies_at_different_moments_is_found() {
-    let options = Options { misdeed: Some(Misdeed::Copies(osd::Mistake::FirstLook)), ..Options::default() };
+    let options = Options { mistake: Some(Mistake::Copies(osd::Mistake::FirstLook)), ..Options::default() };
     let what = found_within("copies-scrub", 0..400, &options);
     assert!(what.contains("damage where there is none") || what.contains("inconsistent"), "{what}");
 }
 
 #[test]
 fn a_repair_that_trusts_the_primary_is_found() {
-    let options = Options { misdeed: Some(Misdeed::Copies(osd::Mistake::TrustPrimary)), ..Options::default() };
+    let options = Options { mistake: Some(Mistake::Copies(osd::Mistake::TrustPrimary)), ..Options::default() };
     let what = found("copies-scrub", &options);
     assert!(what.contains("not linearizable") || what.contains("a repair does not mend"), "{what}");
 }
 
 fn copies_that_err(scenario: &str, mistake: osd::Mistake) {
-    let options = Options { misdeed: Some(Misdeed::Copies(mistake)), ..Options::default() };
+    let options = Options { mistake: Some(Mistake::Copies(mistake)), ..Options::default() };
     // That a group breaks its own rules is a finding, too. What needs a rare moment is looked for in the other scenarios as well.
     let found = [scenario, "copies-dense", "copies", "copies-turns"].into_iter().find_map(|name| {
         let result = std::panic::catch_unwind(|| found(name, &options));
@@ -315,14 +315,14 @@ fn disks_that_are_lost_take_nothing_with_them_that_others_have() {
 
 #[test]
 fn an_empty_store_that_proves_that_nothing_was_served_is_found() {
-    let options = Options { misdeed: Some(Misdeed::Copies(osd::Mistake::TrustEmpty)), ..Options::default() };
+    let options = Options { mistake: Some(Mistake::Copies(osd::Mistake::TrustEmpty)), ..Options::default() };
     let what = found("disks-lost", &options);
     assert!(["not linearizable", "versions", "acknowledges"].iter().any(|known| what.contains(known)), "{what}");
 }
 
 #[test]
 fn a_group_that_nobody_has_and_that_passes_for_new_is_found() {
-    let options = Options { misdeed: Some(Misdeed::Copies(osd::Mistake::BornAgain)), ..Options::default() };
+    let options = Options { mistake: Some(Mistake::Copies(osd::Mistake::BornAgain)), ..Options::default() };
     let what = found("disks-lost", &options);
     assert!(what.contains("as if it were new"), "{what}");
 }
@@ -330,7 +330,7 @@ fn a_group_that_nobody_has_and_that_passes_for_new_is_found() {
 #[test]
 fn a_disk_that_is_being_filled_does_not_stand_for_the_one_that_was_lost() {
     assert!(runs("disks-filled", 0..4).faults > 4);
-    let options = Options { misdeed: Some(Misdeed::Copies(osd::Mistake::CountReplaced)), ..Options::default() };
+    let options = Options { mistake: Some(Mistake::Copies(osd::Mistake::CountReplaced)), ..Options::default() };
     let what = found("disks-filled", &options);
     assert!(["not linearizable", "versions", "acknowledges"].iter().any(|known| what.contains(known)), "{what}");
 }
@@ -338,7 +338,7 @@ fn a_disk_that_is_being_filled_does_not_stand_for_the_one_that_was_lost() {
 #[test]
 #[should_panic(expected = "does not have this OSD up")]
 fn a_group_that_serves_by_the_map_of_a_former_life_is_found() {
-    found("deaths", &Options { misdeed: Some(Misdeed::Copies(osd::Mistake::ServeBeforeUp)), ..Options::default() });
+    found("deaths", &Options { mistake: Some(Mistake::Copies(osd::Mistake::ServeBeforeUp)), ..Options::default() });
 }
 
 #[test]
@@ -349,13 +349,13 @@ fn what_is_under_way_to_a_copy_that_takes_nothing_has_a_bound() {
 #[test]
 #[should_panic(expected = "bytes of letters")]
 fn letters_that_go_in_one_message_however_long_it_gets_are_found() {
-    found("copies", &Options { misdeed: Some(Misdeed::SendWhole), ..Options::default() });
+    found("copies", &Options { mistake: Some(Mistake::SendWhole), ..Options::default() });
 }
 
 #[test]
 #[should_panic(expected = "which is being filled")]
 fn clients_that_never_wait_for_a_copy_that_is_filled_are_found() {
-    found("floods", &Options { misdeed: Some(Misdeed::Copies(osd::Mistake::NeverHoldBack)), ..Options::default() });
+    found("floods", &Options { mistake: Some(Mistake::Copies(osd::Mistake::NeverHoldBack)), ..Options::default() });
 }
 
 #[test]
@@ -375,7 +375,7 @@ fn a_copy_that_forgets_what_changed_of_an_object_is_found() {
 
 #[test]
 fn damage_that_a_copy_meets_and_does_not_look_at_is_found() {
-    let options = Options { misdeed: Some(Misdeed::Copies(osd::Mistake::IgnoreDamage)), ..Options::default() };
+    let options = Options { mistake: Some(Mistake::Copies(osd::Mistake::IgnoreDamage)), ..Options::default() };
     println!("{}", found("copies-rot", &options));
 }
 
@@ -391,7 +391,7 @@ fn a_primary_that_reads_when_it_may_not_lead_any_more_is_found() {
 
 #[test]
 fn a_primary_that_serves_while_an_earlier_one_may_read_is_found() {
-    let options = Options { misdeed: Some(Misdeed::Copies(osd::Mistake::IgnoreRests)), ..Options::default() };
+    let options = Options { mistake: Some(Mistake::Copies(osd::Mistake::IgnoreRests)), ..Options::default() };
     let what = found("islands", &options);
     assert!(what.contains("not linearizable"), "{what}");
 }
@@ -404,21 +404,21 @@ fn copies_that_do_not_lead_answer_reads() {
 
 #[test]
 fn a_copy_that_answers_with_what_others_may_not_have_is_found() {
-    let options = Options { misdeed: Some(Misdeed::Copies(osd::Mistake::ReadUnsettled)), ..Options::default() };
+    let options = Options { mistake: Some(Mistake::Copies(osd::Mistake::ReadUnsettled)), ..Options::default() };
     let what = found_within("asides", 120..320, &options);
     assert!(what.contains("not linearizable"), "{what}");
 }
 
 #[test]
 fn a_copy_that_answers_reads_when_its_interval_may_be_over_is_found() {
-    let options = Options { misdeed: Some(Misdeed::Copies(osd::Mistake::ReadAsideWithoutLease)), ..Options::default() };
+    let options = Options { mistake: Some(Mistake::Copies(osd::Mistake::ReadAsideWithoutLease)), ..Options::default() };
     let what = found_within("asides", 0..200, &options);
     assert!(what.contains("not linearizable"), "{what}");
 }
 
 /// Each is found by the fault that was made for it.
 fn trapped(mistake: osd::Mistake) {
-    let options = Options { misdeed: Some(Misdeed::Copies(mistake)), ..Options::default() };
+    let options = Options { mistake: Some(Mistake::Copies(mistake)), ..Options::default() };
     let what = found("copies-traps", &options);
     assert!(["not linearizable", "versions", "acknowledges"].iter().any(|known| what.contains(known)), "{what}");
 }
@@ -459,7 +459,7 @@ fn who_is_down_is_known_in_time_and_nobody_else_is_called_so() {
 
 #[test]
 fn an_osd_that_accuses_others_of_its_own_lateness_is_found() {
-    let options = Options { misdeed: Some(Misdeed::Careless), ..Options::default() };
+    let options = Options { mistake: Some(Mistake::Careless), ..Options::default() };
     let known = ["lives, and was marked down", "was frozen, and accuses"];
     // It can do other harm first: who is accused in return is not marked down in time.
     let mut failures = (0..60).filter_map(|seed| run(by_name("downs").expect("a scenario"), seed, &options).err());
@@ -468,25 +468,25 @@ fn an_osd_that_accuses_others_of_its_own_lateness_is_found() {
 
 #[test]
 fn a_monitor_that_believes_what_is_said_of_another_life_is_found() {
-    let what = found("downs", &Options { misdeed: Some(Misdeed::Gullible), ..Options::default() });
+    let what = found("downs", &Options { mistake: Some(Mistake::Gullible), ..Options::default() });
     assert!(what.contains("lives, and was marked down") || what.contains("the map does not show it"), "{what}");
 }
 
 #[test]
 #[should_panic(expected = "the OSD breaks its own rules")]
 fn a_group_that_forgets_who_holds_an_object_is_found_in_the_same_turn() {
-    found("calm", &Options { misdeed: Some(Misdeed::LostHolder), ..Options::default() });
+    found("calm", &Options { mistake: Some(Mistake::LostHolder), ..Options::default() });
 }
 
 #[test]
 #[should_panic(expected = "has leaked: nobody keeps it")]
 fn an_operation_that_its_group_forgets_is_found_in_the_same_turn() {
-    found("calm", &Options { misdeed: Some(Misdeed::LostOperation), ..Options::default() });
+    found("calm", &Options { mistake: Some(Mistake::LostOperation), ..Options::default() });
 }
 
 #[test]
 fn a_command_that_is_done_twice_is_found() {
-    let what = found("quorum", &Options { misdeed: Some(Misdeed::DoneTwice), ..Options::default() });
+    let what = found("quorum", &Options { mistake: Some(Mistake::DoneTwice), ..Options::default() });
     assert!(what.contains("the pool gave numbers"), "{what}");
 }
 
@@ -510,7 +510,7 @@ fn who_only_reads_sees_nothing_old_whoever_leads() {
 
 #[test]
 fn a_command_of_several_clients_that_is_done_twice_is_found() {
-    let what = found("petitions", &Options { misdeed: Some(Misdeed::DoneTwice), ..Options::default() });
+    let what = found("petitions", &Options { mistake: Some(Mistake::DoneTwice), ..Options::default() });
     // A value that is set twice, or a number that is given twice.
     let value = what.contains("commands: object k") && what.contains("not linearizable");
     assert!(value || what.contains("snapshots were asked for"), "{what}");
@@ -519,12 +519,12 @@ fn a_command_of_several_clients_that_is_done_twice_is_found() {
 #[test]
 #[should_panic(expected = "what came with level 2")]
 fn what_older_programs_do_not_know_is_found() {
-    found("upgrade", &Options { misdeed: Some(Misdeed::Copies(osd::Mistake::IgnoreLevel)), ..Options::default() });
+    found("upgrade", &Options { mistake: Some(Mistake::Copies(osd::Mistake::IgnoreLevel)), ..Options::default() });
 }
 
 #[test]
 fn a_level_that_is_raised_too_early_is_found() {
-    let options = Options { misdeed: Some(Misdeed::HastyRaise), ..Options::default() };
+    let options = Options { mistake: Some(Mistake::HastyRaise), ..Options::default() };
     // An older program that hears what it does not know is a finding, too; which comes first is chance.
     let result = std::panic::catch_unwind(|| found_within("upgrade", 10..70, &options));
     let what = result.unwrap_or_else(|why| why.downcast_ref::<String>().cloned().unwrap_or_default());
@@ -539,7 +539,7 @@ fn what_is_acknowledged_is_whole_on_every_member_and_mistakes_with_that_are_foun
         ("copies-dense", osd::Mistake::AckEarly),
         ("blackouts", osd::Mistake::TakePartEarly),
     ] {
-        let what = found(scenario, &Options { misdeed: Some(Misdeed::Copies(mistake)), ..Options::default() });
+        let what = found(scenario, &Options { mistake: Some(Mistake::Copies(mistake)), ..Options::default() });
         assert!(what.contains("acknowledges version"), "{mistake:?}: {what}");
     }
     assert!(runs("blackouts", 0..10).faults > 20);
@@ -547,8 +547,8 @@ fn what_is_acknowledged_is_whole_on_every_member_and_mistakes_with_that_are_foun
 
 #[test]
 fn a_log_that_is_said_to_be_taken_up_before_it_is_durable_is_found() {
-    let misdeed = Some(Misdeed::Copies(osd::Mistake::ActivateEarly));
-    let what = found_within("copies-dense", 120..180, &Options { misdeed, ..Options::default() });
+    let mistake = Some(Mistake::Copies(osd::Mistake::ActivateEarly));
+    let what = found_within("copies-dense", 120..180, &Options { mistake, ..Options::default() });
     assert!(what.contains("acknowledges version"), "{what}");
     // Two seeds that found it when nobody had made it on purpose.
     for seed in [95003, 95102] {
@@ -560,61 +560,61 @@ fn a_log_that_is_said_to_be_taken_up_before_it_is_durable_is_found() {
 /// A copy that has nothing to make the object of says so, and gets it whole before the operation is answered.
 #[test]
 fn large_copies_that_the_primary_collects_alone_come_to_all_members_all_the_same() {
-    let misdeed = Some(Misdeed::Copies(osd::Mistake::CollectAlone));
+    let mistake = Some(Mistake::Copies(osd::Mistake::CollectAlone));
     for seed in 0..10 {
-        let done = run(by_name("copies-dense").expect("a scenario"), seed, &Options { misdeed, ..Options::default() });
+        let done = run(by_name("copies-dense").expect("a scenario"), seed, &Options { mistake, ..Options::default() });
         assert!(done.is_ok(), "seed {seed}: {:?}", done.err().map(|failure| failure.what));
     }
 }
 
 #[test]
 fn an_osd_that_reads_until_it_is_gone_is_found() {
-    let what = found("farewells", &Options { misdeed: Some(Misdeed::ReadToTheEnd), ..Options::default() });
+    let what = found("farewells", &Options { mistake: Some(Mistake::ReadToTheEnd), ..Options::default() });
     assert!(what.contains("not linearizable"), "{what}");
     assert!(runs("farewells", 0..10).faults > 20);
 }
 
 #[test]
 fn an_osd_that_forgets_what_its_former_life_promised_is_found() {
-    let what = found("amnesias", &Options { misdeed: Some(Misdeed::ForgetPromises), ..Options::default() });
+    let what = found("amnesias", &Options { mistake: Some(Mistake::ForgetPromises), ..Options::default() });
     assert!(what.contains("not linearizable"), "{what}");
     assert!(runs("amnesias", 0..8).faults > 10);
 }
 
 #[test]
 fn a_clock_that_stands_while_its_host_sleeps_is_found() {
-    let what = found("sleepers", &Options { misdeed: Some(Misdeed::SleepUncounted), ..Options::default() });
+    let what = found("sleepers", &Options { mistake: Some(Mistake::SleepUncounted), ..Options::default() });
     assert!(what.contains("not linearizable"), "{what}");
     assert!(runs("sleepers", 0..10).faults > 20);
 }
 
 #[test]
 fn a_group_that_waits_for_a_copy_that_is_gone_is_found() {
-    let misdeed = Some(Misdeed::Copies(osd::Mistake::KeepGone));
-    let what = found_within("strays", 50..200, &Options { misdeed, ..Options::default() });
+    let mistake = Some(Mistake::Copies(osd::Mistake::KeepGone));
+    let what = found_within("strays", 50..200, &Options { mistake, ..Options::default() });
     assert!(what.contains("is still peering"), "{what}");
     assert!(runs("strays", 0..6).faults > 3);
 }
 
 #[test]
 fn a_group_that_waits_for_who_is_not_needed_is_found() {
-    let misdeed = Some(Misdeed::Copies(osd::Mistake::NeedAll));
-    let what = found_within("strays", 0..100, &Options { misdeed, ..Options::default() });
+    let mistake = Some(Mistake::Copies(osd::Mistake::NeedAll));
+    let what = found_within("strays", 0..100, &Options { mistake, ..Options::default() });
     assert!(what.contains("down"), "{what}");
 }
 
 #[test]
 fn an_object_that_is_asked_for_too_early_is_found() {
-    let misdeed = Some(Misdeed::Copies(osd::Mistake::PullEarly));
-    let what = found("rot-beside", &Options { misdeed, ..Options::default() });
+    let mistake = Some(Mistake::Copies(osd::Mistake::PullEarly));
+    let what = found("rot-beside", &Options { mistake, ..Options::default() });
     assert!(what.contains("differ") || what.contains("not linearizable"), "{what}");
     assert!(runs("rot-beside", 0..10).faults > 50);
 }
 
 #[test]
 fn trimmed_snapshots_that_a_new_primary_does_not_know_are_found() {
-    let misdeed = Some(Misdeed::Copies(osd::Mistake::PurgeAlone));
-    let what = found("late-snaps", &Options { misdeed, ..Options::default() });
+    let mistake = Some(Mistake::Copies(osd::Mistake::PurgeAlone));
+    let what = found("late-snaps", &Options { mistake, ..Options::default() });
     assert!(what.contains("space leaks"), "{what}");
     assert!(runs("late-snaps", 0..6).faults > 20);
 }
@@ -622,7 +622,7 @@ fn trimmed_snapshots_that_a_new_primary_does_not_know_are_found() {
 #[test]
 fn a_group_that_came_out_of_a_split_and_is_not_loaded_is_not_denied() {
     assert!(runs("splits", 0..6).faults > 20);
-    let options = Options { misdeed: Some(Misdeed::HastyAbsence), ..Options::default() };
+    let options = Options { mistake: Some(Mistake::HastyAbsence), ..Options::default() };
     let what = found_within("splits", 40..100, &options);
     assert!(what.contains("not linearizable"), "{what}");
 }
@@ -634,7 +634,7 @@ fn who_was_away_for_more_maps_than_are_kept_serves_nothing_old() {
 
 #[test]
 fn who_skipped_maps_and_believes_that_it_knows_all_intervals_is_found() {
-    let options = Options { misdeed: Some(Misdeed::Copies(osd::Mistake::IgnoreGaps)), ..Options::default() };
+    let options = Options { mistake: Some(Mistake::Copies(osd::Mistake::IgnoreGaps)), ..Options::default() };
     let what = found("gaps", &options);
     assert!(["not linearizable", "versions", "acknowledges"].iter().any(|known| what.contains(known)), "{what}");
 }
@@ -642,7 +642,7 @@ fn who_skipped_maps_and_believes_that_it_knows_all_intervals_is_found() {
 #[test]
 fn who_skipped_maps_waits_for_those_who_may_have_served_in_them() {
     assert!(runs("gaps-moved", 0..10).faults > 10);
-    let options = Options { misdeed: Some(Misdeed::Copies(osd::Mistake::LeapGaps)), ..Options::default() };
+    let options = Options { mistake: Some(Mistake::Copies(osd::Mistake::LeapGaps)), ..Options::default() };
     let what = found("gaps-moved", &options);
     assert!(["not linearizable", "versions", "acknowledges"].iter().any(|known| what.contains(known)), "{what}");
 }
@@ -665,13 +665,13 @@ fn few_records_are_enough_for_what_one_client_has_under_way() {
 #[test]
 #[should_panic(expected = "before that is durable")]
 fn what_a_copy_tells_unasked_before_it_is_durable_is_found() {
-    found("copies-dense", &Options { misdeed: Some(Misdeed::Copies(osd::Mistake::VolunteerEarly)), ..Options::default() });
+    found("copies-dense", &Options { mistake: Some(Mistake::Copies(osd::Mistake::VolunteerEarly)), ..Options::default() });
 }
 
 #[test]
 fn an_object_that_rots_everywhere_is_not_replaced_by_an_older_one() {
     assert!(runs("rot-everywhere", 0..6).faults > 6);
-    let options = Options { misdeed: Some(Misdeed::Copies(osd::Mistake::AgelessSource)), ..Options::default() };
+    let options = Options { mistake: Some(Mistake::Copies(osd::Mistake::AgelessSource)), ..Options::default() };
     let what = found("rot-everywhere", &options);
     assert!(what.contains("not linearizable"), "{what}");
 }

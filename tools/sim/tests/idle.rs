@@ -1,7 +1,7 @@
 //! Clusters in trouble in which nobody asks for anything: nobody is busy, nobody's memory grows. And the proof that the judges find it.
 
 use peak_alloc::PeakAlloc;
-use sim::misdeed::Misdeed;
+use sim::mistake::Mistake;
 use sim::scenario::{Options, by_name, run};
 use std::ops::Range;
 use std::sync::Mutex;
@@ -17,10 +17,10 @@ fn in_use() -> u64 {
 }
 
 /// Returns what the first of these seeds says that fails.
-fn first_failure(scenario: &str, mut seeds: Range<u64>, misdeed: Option<Misdeed>) -> Option<String> {
+fn first_failure(scenario: &str, mut seeds: Range<u64>, mistake: Option<Mistake>) -> Option<String> {
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let scenario = by_name(scenario).expect("a scenario");
-    let options = Options { misdeed, memory: Some(in_use), ..Options::default() };
+    let options = Options { mistake, memory: Some(in_use), ..Options::default() };
     seeds.find_map(|seed| run(scenario, seed, &options).err().map(|failure| format!("seed {seed}: {}", failure.what)))
 }
 
@@ -45,8 +45,8 @@ fn whoever_is_busy_without_a_reason_is_found() {
         ("Impatient", "mon.", 4),
     ];
     for (name, word, first) in mistakes {
-        let misdeed = Misdeed::by_name(name).expect("a mistake");
-        let found = first_failure("idle", first..first + 60, Some(misdeed));
+        let mistake = Mistake::by_name(name).expect("a mistake");
+        let found = first_failure("idle", first..first + 60, Some(mistake));
         assert!(found.as_ref().is_some_and(|what| what.contains(word)), "{name}: {found:?}");
     }
 }

@@ -1,6 +1,6 @@
 //! The product's store alone, under crashes, failing disks and rot: a bounded number of seeds.
 
-use sim::misdeed::Misdeed;
+use sim::mistake::Mistake;
 use sim::scenario::{Options, by_name, run};
 
 fn runs(scenario: &str, seeds: std::ops::Range<u64>) -> (usize, u64) {
@@ -54,7 +54,7 @@ fn what_is_told_to_be_free_is_nobodys_and_what_moves_stays_the_same() {
 fn moves_of_what_changed_meanwhile_are_found() {
     use store::MoveMistake::{MoveClonesUnlooked, MoveUnlooked};
     for mistake in [MoveUnlooked, MoveClonesUnlooked] {
-        let what = found("store-discard", Misdeed::Moves(mistake));
+        let what = found("store-discard", Mistake::Moves(mistake));
         let known = ["content is no prefix", "are damaged", "is damaged", "space leaks", "breaks its own rules", "not opened"];
         assert!(known.iter().any(|known| what.contains(known)), "{mistake:?}: {what}");
     }
@@ -62,7 +62,7 @@ fn moves_of_what_changed_meanwhile_are_found() {
 
 #[test]
 fn discards_that_go_too_far_are_found() {
-    let what = found("store-discard", Misdeed::TrimsBeyond);
+    let what = found("store-discard", Mistake::TrimsBeyond);
     assert!(
         ["content is no prefix", "are damaged", "is damaged", "not opened", "space leaks"]
             .iter()
@@ -72,29 +72,29 @@ fn discards_that_go_too_far_are_found() {
 }
 
 /// Returns what the judges say of a mistake that is put in.
-fn found(scenario: &str, misdeed: Misdeed) -> String {
-    let (scenario, options) = (by_name(scenario).expect("a scenario"), Options { misdeed: Some(misdeed), ..Options::default() });
+fn found(scenario: &str, mistake: Mistake) -> String {
+    let (scenario, options) = (by_name(scenario).expect("a scenario"), Options { mistake: Some(mistake), ..Options::default() });
     let wrong = (0..60).find_map(|seed| run(scenario, seed, &options).err().map(|failure| failure.what));
-    wrong.unwrap_or_else(|| panic!("{misdeed:?} was not found"))
+    wrong.unwrap_or_else(|| panic!("{mistake:?} was not found"))
 }
 
 #[test]
 fn a_flush_without_space_of_which_nobody_hears_is_found() {
     for scenario in ["store-flush", "store-journal"] {
-        let what = found(scenario, Misdeed::ForgottenFlush);
+        let what = found(scenario, Mistake::ForgottenFlush);
         assert!(what.contains("do not end") || what.contains("does not come to rest"), "{scenario}: {what}");
     }
 }
 
 #[test]
 fn flushes_of_the_wrong_disk_are_found() {
-    let what = found("store-journal", Misdeed::FlushesOther);
+    let what = found("store-journal", Mistake::FlushesOther);
     assert!(["content is no prefix", "are damaged"].iter().any(|known| what.contains(known)), "{what}");
 }
 
 #[test]
 fn a_store_that_does_not_rest_is_found() {
-    let what = found("store-flush", Misdeed::Restless);
+    let what = found("store-flush", Mistake::Restless);
     assert!(what.contains("in vain"), "{what}");
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use sim::cluster::{Cluster, MonKind, Plan, TOLD};
-use sim::misdeed::Misdeed;
+use sim::mistake::Mistake;
 use sim::workload::Habits;
 use sim::world::{Crash, HostId};
 use std::time::Duration;
@@ -118,14 +118,14 @@ fn an_osd_that_clients_do_not_reach_is_marked_down_though_others_hear_it() {
 }
 
 /// All objects of one OSD have rotted, nobody reads them, and no scrub is due. Its store comes by and tells. Gives how many are left.
-fn left_of_rot(seed: u64, osd: usize, misdeed: Option<Misdeed>) -> usize {
-    let mut cluster = cluster(seed, Plan { osds: 3, size: 3, min_size: 2, wounds: TOLD, misdeed, ..Plan::default() });
+fn left_of_rot(seed: u64, osd: usize, mistake: Option<Mistake>) -> usize {
+    let mut cluster = cluster(seed, Plan { osds: 3, size: 3, min_size: 2, wounds: TOLD, mistake, ..Plan::default() });
     cluster.wait_clients(ms(60_000)).expect("clients are answered");
     cluster.wait_clean().expect("all is well");
     let rotten = cluster.rot_objects(osd);
     assert!(rotten > 0, "seed {seed}: there are no objects");
     cluster.world.run_for(ms(20_000));
-    if misdeed.is_none() {
+    if mistake.is_none() {
         cluster.wait_clean().expect("the objects are brought");
     }
     cluster.rotten(osd)
@@ -136,6 +136,6 @@ fn what_a_store_finds_rotten_by_itself_comes_from_the_others() {
     for (seed, osd) in [(0, 0), (1, 1), (2, 2)] {
         assert_eq!(left_of_rot(seed, osd, None), 0, "seed {seed}: objects of osd.{osd} are still rotten");
     }
-    let ignores = Some(Misdeed::Copies(osd::Mistake::IgnoreDamage));
+    let ignores = Some(Mistake::Copies(osd::Mistake::IgnoreDamage));
     assert!(left_of_rot(0, 0, ignores) > 0, "who does not look has objects that are rotten");
 }

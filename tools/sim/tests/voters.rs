@@ -38,6 +38,7 @@ fn a_run_replays_identically() {
 
 /// Runs seeds until one is found wrong; gives what was found. What is rare is looked for from near where it is.
 fn found(mistake: Mistake, from: u64) -> String {
+    let mistake = sim::mistake::Mistake::Monitors(mistake);
     let (voters, options) = (by_name("voters").expect("a scenario"), Options { mistake: Some(mistake), ..Options::default() });
     let wrong = (from..from + 500).find_map(|seed| {
         let what = run(voters, seed, &options).err()?.what;

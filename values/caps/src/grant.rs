@@ -14,7 +14,7 @@ pub(crate) mod may {
     pub(crate) const ANY: u8 = 0xff;
 }
 
-/// What a grant is about.
+/// Subject of a grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// Every service but `config-key`, whose values are secrets.
@@ -25,7 +25,7 @@ pub(crate) enum Scope {
     Module(String, BTreeMap<String, Constraint>),
     /// One command, with demands on its arguments; allows it entirely.
     Command(String, BTreeMap<String, Constraint>),
-    /// What a profile stands for depends on who asks; it is spread out per question. The arguments limit a manager's
+    /// Name of a profile. Its rights depend on who asks; it is spread out per question. The arguments limit a manager's
     /// profile.
     Profile(String, BTreeMap<String, Constraint>),
 }

@@ -23,14 +23,14 @@ pub use osd::{OsdCaps, OsdNeed};
 
 use std::fmt;
 
-/// Why a capability's text was refused. The fault is the text's author's.
+/// Reason why a capability's text was refused. The fault is the text's author's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapsError {
     /// The whole text.
     pub text: String,
     /// Byte in the text where it stopped making sense.
     pub at: usize,
-    /// What could have stood there.
+    /// Words that could have stood there.
     pub wanted: Vec<&'static str>,
 }
 

@@ -20,7 +20,7 @@ struct Question<'a> {
     args: &'a BTreeMap<String, String>,
 }
 
-/// Whose caps these are: grammar and profiles differ a little.
+/// Daemon whose caps these are: grammar and profiles differ a little.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Mon,

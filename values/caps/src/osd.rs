@@ -17,7 +17,7 @@ mod may {
     pub(super) const ANY: u8 = 0xff;
 }
 
-/// What a request needs, to be held against caps.
+/// Needs of a request, to be held against caps.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OsdNeed<'a> {
     /// Pool.
@@ -41,7 +41,7 @@ pub struct OsdNeed<'a> {
     pub classes: &'a [(&'a str, &'a str, bool, bool)],
 }
 
-/// Which objects a grant is about. Empty fields match all.
+/// Objects that a grant is about. Empty fields match all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Match {
     pool: String,
@@ -58,7 +58,7 @@ struct Tag {
     value: String,
 }
 
-/// What a grant allows there.
+/// Rights that a grant gives there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Spec {
     Permissions(u8),
@@ -72,7 +72,7 @@ struct Grant {
     spec: Spec,
 }
 
-/// What one `allow` or `profile` says: a profile stands for several grants.
+/// Contents of one `allow` or `profile`: a profile stands for several grants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Clause {
     grants: Vec<Grant>,

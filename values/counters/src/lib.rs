@@ -19,12 +19,12 @@ pub use page::page;
 pub use reading::{Average, Reading, Readings};
 pub use schema::{histogram, schema};
 
-/// What a counter tells.
+/// Kind of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// What was: it only grows, but for a start from zero.
+    /// A sum of the past: it only grows, but for a start from zero.
     Count,
-    /// What is.
+    /// A state of the present.
     Level,
     /// A number of times, and their sum in seconds.
     Average,
@@ -39,7 +39,7 @@ pub enum Unit {
     Bytes,
 }
 
-/// How Prometheus gets a counter of an OSD.
+/// Form in which Prometheus gets a counter of an OSD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// `ceph_osd_NAME`: Ceph has it, too.
@@ -61,22 +61,22 @@ pub enum Family {
 pub struct Counter {
     /// Its name within its section.
     pub name: &'static str,
-    /// What it tells.
+    /// Its kind.
     pub kind: Kind,
     /// In what.
     pub unit: Unit,
-    /// What it is, in words.
+    /// Its meaning, in words.
     pub help: &'static str,
     /// The short name that `ceph daemonperf` shows; Ceph's, or empty.
     pub nick: &'static str,
     /// Worth a place in everybody's tables, 0 to 10; that of Ceph, if Ceph has it. Exporters leave out what is below
     /// [`USEFUL`].
     pub priority: u8,
-    /// How Prometheus gets it; none: it does not.
+    /// Form in which Prometheus gets it; none: it does not.
     pub family: Option<Family>,
 }
 
-/// What is worth a place in everybody's tables (Ceph's `PRIO_USEFUL`).
+/// Priority of what is worth a place in everybody's tables (Ceph's `PRIO_USEFUL`).
 pub const USEFUL: u8 = 5;
 
 /// Counters that stand together.
@@ -84,7 +84,7 @@ pub const USEFUL: u8 = 5;
 pub struct Section {
     /// Its name in `perf dump`.
     pub name: &'static str,
-    /// What its counters are about.
+    /// Subject of its counters.
     pub about: &'static str,
     /// Its rows, in the order in which they are shown.
     pub counters: &'static [Counter],

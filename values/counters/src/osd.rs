@@ -69,7 +69,7 @@ const fn stage(name: &'static str, help: &'static str) -> Counter {
     average(name, help).told(Family::Stage)
 }
 
-/// Where the time of operations goes. The stages of one operation add up to its total.
+/// Times of operations. The stages of one operation add up to its total.
 pub const STAGES: Section = Section {
     name: "stages",
     about: "time of operations by stage",
@@ -104,7 +104,7 @@ const fn pace(name: &'static str, help: &'static str) -> Counter {
     level(name, help).told(Family::Pace)
 }
 
-/// How recovery yields to clients.
+/// Counters of how recovery yields to clients.
 pub const PACE: Section = Section {
     name: "pace",
     about: "pace of recovery",
@@ -132,7 +132,7 @@ pub(crate) const TURNS: &[Counter] = &[
 /// Turns of the OSD's thread.
 pub const REACTOR: Section = Section { name: "reactor", about: "turns of the thread", counters: TURNS };
 
-/// What placement groups and maps hold in memory.
+/// Memory that placement groups and maps hold.
 pub const PG: Section = Section {
     name: "pg",
     about: "what groups and maps hold",
@@ -146,7 +146,7 @@ pub const PG: Section = Section {
     ],
 };
 
-/// What the store did since it was opened.
+/// Work of the store since it was opened.
 pub const STORE: Section = Section {
     name: "store",
     about: "what the store did",
@@ -177,7 +177,7 @@ const fn memory(name: &'static str, help: &'static str) -> Counter {
     level(name, help).told(Family::Memory)
 }
 
-/// What the store holds in memory.
+/// Memory that the store holds.
 pub const MEMORY: Section = Section {
     name: "store_memory",
     about: "memory of the store",

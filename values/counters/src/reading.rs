@@ -18,10 +18,10 @@ pub enum Reading {
     Average(Average),
 }
 
-/// How often something was measured, and how long all of it took.
+/// Number of measurements, and the time that all of them took.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Average {
-    /// How often.
+    /// Number of measurements.
     pub count: u64,
     /// The sum, in nanoseconds.
     pub nanos: u64,

@@ -17,7 +17,7 @@ pub fn schema(sections: &[Section]) -> Value {
     sections.iter().map(|section| (section.name.to_owned(), rows(section).into())).collect::<Map<_, _>>().into()
 }
 
-/// What a distribution is, for `perf histogram schema`.
+/// Describes a distribution, for `perf histogram schema`.
 pub fn histogram(section: &Section, name: &str) -> Value {
     json!({
         "type": HISTOGRAM, "metric_type": "counter", "value_type": "integer-2d-histogram",

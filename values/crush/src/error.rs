@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why a builder function refused. The fault is the caller's: the map is unchanged unless the function says otherwise.
+/// Reason why a builder function refused. The fault is the caller's: the map is unchanged unless the function says otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
     /// Nothing has this name or number.

@@ -14,7 +14,7 @@ static COARSE: [u64; 129] = coarse();
 /// `FINE[k]` ≈ 2^48 · log2(1 + k/2^15), deviating as listed in [`FINE_OFFSETS`].
 static FINE: [u64; 256] = fine();
 
-/// What nearly all entries of `FINE` lie above the formula.
+/// Amount by which nearly all entries of `FINE` lie above the formula.
 const USUAL_OFFSET: u64 = 5_493_489_664;
 
 /// Entries of `FINE` whose offset is another.

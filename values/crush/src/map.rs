@@ -18,7 +18,7 @@ pub struct Map {
     pub buckets: Vec<Option<Bucket>>,
     /// Rules by number; gaps are numbers that are free.
     pub rules: Vec<Option<Rule>>,
-    /// How hard and in which manner placement tries.
+    /// Tunables of placement: how hard it tries, and how.
     pub tunables: Tunables,
     /// Names of the types of buckets; 0 is the device's.
     pub types: BTreeMap<i32, String>,
@@ -39,7 +39,7 @@ pub struct Map {
 /// Alternative weights and ids, by bucket index (`-1 - id`).
 pub type ChooseArgs = BTreeMap<u32, ChooseArg>;
 
-/// What one bucket uses instead of its own weights and ids when it draws.
+/// Weights and ids that one bucket uses instead of its own when it draws.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ChooseArg {
     /// Weights by position of the replica; positions beyond the last use the last. Empty: the bucket's own.
@@ -59,13 +59,13 @@ pub struct Bucket {
     pub hash: u8,
     /// Sum of the items' weights.
     pub weight: u32,
-    /// What is in it.
+    /// Its items.
     pub items: Vec<i32>,
     /// Weights of the items, in the manner of its algorithm.
     pub contents: Contents,
 }
 
-/// How a bucket draws among its items.
+/// Algorithm by which a bucket draws among its items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Alg {
@@ -162,7 +162,7 @@ impl Bucket {
     }
 }
 
-/// How placement tries. The order of the fields is that of the encoding.
+/// Tunables of placement. The order of the fields is that of the encoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tunables {
     /// Retries within a bucket after a collision.
@@ -278,9 +278,9 @@ impl Default for Tunables {
 /// A walk through the map.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
-    /// Which pools it is for.
+    /// Pools that it is for.
     pub mask: Mask,
-    /// What it does.
+    /// Its steps, in order.
     pub steps: Vec<Step>,
 }
 
@@ -298,7 +298,7 @@ impl Rule {
     }
 }
 
-/// Which pools may use a rule.
+/// Pools that may use a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mask {
     /// The rule's own number.
@@ -315,7 +315,7 @@ denc::plain!(Mask { ruleset, kind, min_size, max_size });
 /// One step of a rule: a code of [`op`] with its arguments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Step {
-    /// What to do.
+    /// The work to be done.
     pub op: u32,
     /// The bucket to take, the number to choose, or the value to set.
     pub arg1: i32,

@@ -10,7 +10,7 @@ const UNDECIDED: i32 = 0x7fff_fffe;
 /// Most descents and retries that a rule or the tunables may ask for: bounds what a forged map can cost.
 const MAX_TRIES: u32 = 10_000;
 
-/// What a draw depends on besides its bucket.
+/// Inputs of a draw besides its bucket.
 struct Context<'a> {
     map: &'a Map,
     weights: &'a [u32],
@@ -43,7 +43,7 @@ struct Choice {
     parent_r: u32,
 }
 
-/// Where a descent ended.
+/// End of a descent.
 enum Fall {
     /// At an item of the wanted type.
     Landed(i32),

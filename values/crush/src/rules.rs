@@ -7,7 +7,7 @@ use crate::map::{Map, Mask, Rule, Step, op};
 /// A pool names its rule by a byte.
 const MAX_RULES: usize = 256;
 
-/// What a simple rule should do: copies (or shards) below `root`, no two in the same failure domain.
+/// Shape of a simple rule: copies (or shards) below `root`, no two in the same failure domain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleSpec {
     /// Name of the rule.

@@ -14,7 +14,7 @@ const BLOCK: usize = 32;
 /// Items that the inner loops take at once.
 const LANES: usize = 8;
 
-/// How far [`estimate`] may be from the exact shortfall, in units of 2^44; with a margin over what the test finds.
+/// Largest distance of [`estimate`] from the exact shortfall, in units of 2^44; with a margin over what the test finds.
 const ERROR: f32 = 2.0e-4;
 
 /// Quotients are rounded down, so those that differ by less than this may be equal: one, in units of 2^44.
@@ -46,7 +46,7 @@ pub(crate) fn winner(ids: &[i32], weights: &[u32], x: u32, r: u32) -> usize {
     best.1
 }
 
-/// What the first pass finds out about a block. Lanes beyond the block's end hold nothing of use.
+/// Findings of the first pass about a block. Lanes beyond the block's end hold nothing of use.
 struct Pass {
     draws: [u32; BLOCK],
     /// Lower bound of each quotient.

@@ -66,7 +66,7 @@ pub struct TreeNode {
     pub depth: usize,
     /// Its weight in its parent; a root's own.
     pub weight: u32,
-    /// What is directly below, in the order in which Ceph lists children.
+    /// Items directly below, in the order in which Ceph lists children.
     pub children: Vec<i32>,
 }
 

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Why bytes could not be understood. The fault is always the sender's (or the disk's), never the caller's.
+/// Reason why bytes could not be understood. The fault is always the sender's (or the disk's), never the caller's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DecodeError {
     /// The bytes ended: `need` more were wanted where only `have` remained.

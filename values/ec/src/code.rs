@@ -142,7 +142,7 @@ impl Code {
     }
 }
 
-/// How some shards follow from others: a matrix with its tables.
+/// Formula by which some shards follow from others: a matrix with its tables.
 #[derive(Clone)]
 pub struct Combination(How);
 

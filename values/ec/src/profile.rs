@@ -22,10 +22,10 @@ const MOST_GRAIN: usize = 4 << 20;
 /// Bytes of a block of disks.
 const BLOCK: usize = 4096;
 
-/// Where Ceph looks for plugins, unless it is told otherwise.
+/// Place where Ceph looks for plugins, unless it is told otherwise.
 const PLUGINS: &str = "/usr/lib/x86_64-linux-gnu/ceph/erasure-code";
 
-/// Why a profile is refused.
+/// Reason why a profile is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The error number: Ceph's, or `EOPNOTSUPP` for what Ceph has and we have not.

@@ -10,7 +10,7 @@ pub struct Refusal {
     pub errno: Errno,
     /// A sentence that says what was wrong.
     pub text: String,
-    /// What goes to standard output all the same, for commands that explain themselves there.
+    /// Bytes that go to standard output all the same, for commands that explain themselves there.
     pub data: Bytes,
 }
 
@@ -66,7 +66,7 @@ impl Reply {
 /// The result of a command's handler.
 pub type Outcome = Result<Reply, Refusal>;
 
-/// Who asks for a command.
+/// The one who asks for a command.
 #[derive(Clone, Debug)]
 pub struct Asker {
     /// The name that it proved with its key.

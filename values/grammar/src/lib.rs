@@ -50,7 +50,7 @@ pub fn labelled(sections: &Value) -> Value {
         .into()
 }
 
-/// What an argument must look like. The names are those of the types as clients know them.
+/// Form of an argument. The names are those of the types as clients know them.
 #[allow(clippy::upper_case_acronyms, reason = "clients spell it so")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {

@@ -28,7 +28,7 @@ const EXP: [u8; 510] = {
     table
 };
 
-/// Which power of 2 each element but 0 is.
+/// Exponents: which power of 2 each element but 0 is.
 const LOG: [u8; 256] = {
     let (mut table, mut i) = ([0; 256], 0);
     while i < 255 {
@@ -53,7 +53,7 @@ pub const fn gf_inverse(a: u8) -> u8 {
     EXP[255 - LOG[a as usize] as usize]
 }
 
-/// Which instructions a kernel uses.
+/// Instructions that a kernel uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernel {
     /// None in particular.
@@ -215,7 +215,7 @@ impl Mix {
     }
 }
 
-/// What a kernel does in one call: bytes `from..to` of a group of at most [`GROUP`] outputs. All slices reach to `to`.
+/// Work of a kernel in one call: bytes `from..to` of a group of at most [`GROUP`] outputs. All slices reach to `to`.
 struct Part<'a> {
     inputs: &'a [&'a [u8]],
     from: usize,

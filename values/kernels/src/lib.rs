@@ -41,7 +41,7 @@ pub fn crc32c_concat_4k(a: u32, b: u32) -> u32 {
     b ^ ZEROS_4K[0][d0 as usize] ^ ZEROS_4K[1][d1 as usize] ^ ZEROS_4K[2][d2 as usize] ^ ZEROS_4K[3][d3 as usize]
 }
 
-/// What each byte of the register becomes behind 4096 zero bytes.
+/// Value that each byte of the register takes behind 4096 zero bytes.
 static ZEROS_4K: [[u32; 256]; 4] = zeros_4k();
 
 const fn zeros_4k() -> [[u32; 256]; 4] {

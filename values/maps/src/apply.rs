@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 use types::{EntityAddrVec, Epoch, Fsid, OsdId, PoolId, UTime};
 
-/// Why a step does not apply. The fault is that of whoever made or sent the step.
+/// Reason why a step does not apply. The fault is that of whoever made or sent the step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApplyError {
     /// The step belongs to another epoch.
@@ -48,7 +48,7 @@ impl std::error::Error for ApplyError {}
 
 type Result<T> = std::result::Result<T, ApplyError>;
 
-/// What [`Incremental::seal`] makes.
+/// Result of [`Incremental::seal`].
 #[derive(Clone, Debug)]
 pub struct Sealed {
     /// The resulting map.

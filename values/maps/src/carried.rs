@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 use types::{OsdId, PgId, PoolId};
 
-/// What a step of the map says that may place groups elsewhere.
+/// Parts of a step of the map that may place groups elsewhere.
 struct Touched {
     /// By OSD: it goes up or down, in or out, comes or goes, or is more or less willing to lead.
     osds: Vec<bool>,

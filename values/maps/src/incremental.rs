@@ -33,11 +33,11 @@ denc::plain!(NewStretchMode {
     stretch_mode_enabled,
 });
 
-/// What changes from epoch `epoch - 1` to `epoch`. Wrapper v8/c7, client part v8/c1, OSD part v9/c1, or v11 with ranges
+/// Changes from epoch `epoch - 1` to `epoch`. Wrapper v8/c7, client part v8/c1, OSD part v9/c1, or v11 with ranges
 /// on the blocklist.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Incremental {
-    /// Which cluster.
+    /// Id of the cluster.
     pub fsid: Fsid,
     /// The epoch that it leads to.
     pub epoch: Epoch,

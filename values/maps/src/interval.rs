@@ -11,9 +11,9 @@ pub struct Interval {
     pub up: Vec<OsdId>,
     /// First choice for the primary; -1 if none.
     pub up_primary: OsdId,
-    /// Who serves it.
+    /// OSDs that serve it.
     pub acting: Vec<OsdId>,
-    /// Who leads it; -1 if nobody does.
+    /// OSD that leads it; -1 if nobody does.
     pub primary: OsdId,
     /// Copies that the pool wants.
     pub size: u32,

@@ -21,7 +21,7 @@ pub const FIRST_LAYOUT: u32 = 0;
 /// The version of Ceph's OSD part from which on something else follows it.
 const NEWEST_OSD_PART: u8 = 11;
 
-/// How objects lie on shards.
+/// Layout of objects on shards.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     /// Data shards of an object (k), from 1 on.
@@ -75,7 +75,7 @@ impl Decode for Layouts {
     }
 }
 
-/// What stands behind Ceph's part.
+/// Our part, behind Ceph's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Own {
     pub(crate) level: Option<Level>,

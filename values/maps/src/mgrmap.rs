@@ -32,7 +32,7 @@ pub struct ModuleInfo {
     pub name: String,
     /// True if its needs are met.
     pub can_run: bool,
-    /// Which are not.
+    /// Reasons against modules that cannot run.
     pub error_string: String,
     /// Its settings.
     pub module_options: BTreeMap<String, ModuleOption>,
@@ -55,10 +55,10 @@ pub struct StandbyInfo {
 }
 denc::versioned!(StandbyInfo, 4, 1 { gid, name, old_modules, available_modules, mgr_features });
 
-/// Who the manager is. v12/c6.
+/// The map that names the manager. v12/c6.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MgrMap {
-    /// Which version.
+    /// The version.
     pub epoch: Epoch,
     /// Place where the active manager listens.
     pub active_addrs: EntityAddrVec,

@@ -13,19 +13,19 @@ pub struct MonInfo {
     pub public_addrs: EntityAddrVec,
     /// Clients prefer the lowest.
     pub priority: u16,
-    /// How often clients choose it among equals.
+    /// Weight by which clients choose it among equals.
     pub weight: u16,
     /// Place where it stands.
     pub crush_loc: BTreeMap<String, String>,
 }
 denc::versioned!(MonInfo, 5, 1 { name, public_addrs, priority, weight, crush_loc });
 
-/// Who the monitors are. v9/c6.
+/// The map that names the monitors. v9/c6.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MonMap {
-    /// Which cluster.
+    /// Id of the cluster.
     pub fsid: Fsid,
-    /// Which version. Clients waste three seconds on a map with epoch 0.
+    /// Version of the map. Clients waste three seconds on a map with epoch 0.
     pub epoch: Epoch,
     /// Time when it changed last.
     pub last_changed: UTime,
@@ -43,7 +43,7 @@ pub struct MonMap {
     pub min_mon_release: u8,
     /// Ranks that went since the last election.
     pub removed_ranks: BTreeSet<u32>,
-    /// How leaders are elected: 1 is by rank.
+    /// Strategy of elections: 1 is by rank.
     pub strategy: u8,
     /// Monitors that may not lead.
     pub disallowed_leaders: BTreeSet<String>,

@@ -98,9 +98,9 @@ impl Decode for OsdInfo {
 pub struct OsdXInfo {
     /// Time when it went down last.
     pub down_stamp: UTime,
-    /// How likely a silence is just slowness, as a fraction of 2^32 - 1.
+    /// Probability that a silence is just slowness, as a fraction of 2^32 - 1.
     pub laggy_probability: u32,
-    /// How long such silences last, in seconds.
+    /// Length of such silences, in seconds.
     pub laggy_interval: u32,
     /// Features of its connections.
     pub features: u64,

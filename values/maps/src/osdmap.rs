@@ -112,9 +112,9 @@ denc::plain!(StretchMode {
 /// One epoch of the cluster: pools, OSDs, and all that places data. Per-OSD vectors are as long as `max_osd`.
 #[derive(Clone, Debug, Default)]
 pub struct OsdMap {
-    /// Which cluster.
+    /// Id of the cluster.
     pub fsid: Fsid,
-    /// Which version; 0 before the first.
+    /// Version of the map; 0 before the first.
     pub epoch: Epoch,
     /// Time when the cluster was made.
     pub created: UTime,
@@ -136,9 +136,9 @@ pub struct OsdMap {
     pub osd_weight: Vec<u32>,
     /// Addresses for clients.
     pub client_addrs: Vec<EntityAddrVec>,
-    /// Who acts for a group instead of its up set.
+    /// OSDs that act for a group instead of its up set.
     pub pg_temp: BTreeMap<PgId, Vec<OsdId>>,
-    /// Who is primary instead.
+    /// OSD that is primary instead.
     pub primary_temp: BTreeMap<PgId, OsdId>,
     /// 16.16 willingness to be primary; empty if all are 0x10000.
     pub osd_primary_affinity: Vec<u32>,
@@ -201,7 +201,7 @@ pub struct OsdMap {
     pub stretch_mode: Option<StretchMode>,
     /// The cluster's level.
     pub level: Level,
-    /// How the objects of pools with shards lie on them.
+    /// Layouts of pools with shards.
     pub layouts: BTreeMap<PoolId, Layouts>,
     /// Remembered placements; the default is none.
     pub placements: Placements,

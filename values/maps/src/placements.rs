@@ -8,28 +8,28 @@ use types::{OsdId, PoolId};
 /// "No OSD" as a primary.
 pub const NO_OSD: OsdId = -1;
 
-/// Who serves a group. Positions matter in erasure-coded pools: [`crush::NONE`] is a hole.
+/// OSDs that serve a group. Positions matter in erasure-coded pools: [`crush::NONE`] is a hole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpActing {
     /// Place where the group belongs, of those that are up.
     pub up: Vec<OsdId>,
     /// First choice for the primary; [`NO_OSD`] if none.
     pub up_primary: OsdId,
-    /// Who serves it now.
+    /// OSDs that serve it now.
     pub acting: Vec<OsdId>,
-    /// Who leads now; [`NO_OSD`] if none.
+    /// OSD that leads now; [`NO_OSD`] if none.
     pub acting_primary: OsdId,
 }
 
 /// The answer for groups that do not exist.
 pub(crate) static NOWHERE: UpActing = UpActing { up: Vec::new(), up_primary: NO_OSD, acting: Vec::new(), acting_primary: NO_OSD };
 
-/// What is known of one group.
+/// Results that are known for one group.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    /// What CRUSH says, whether those OSDs exist or not.
+    /// OSDs that CRUSH names, whether they exist or not.
     pub(crate) crush: OnceLock<Arc<[OsdId]>>,
-    /// Who serves it. Known only with `crush`.
+    /// OSDs that serve it. Known only with `crush`.
     pub(crate) placed: OnceLock<Arc<UpActing>>,
 }
 

@@ -195,7 +195,7 @@ pub enum OptValue {
     Double(f64),
 }
 
-/// How hits on objects are recorded, for cache tiers.
+/// Settings for records of hits on objects, for cache tiers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum HitSetParams {
     /// Not at all.
@@ -216,7 +216,7 @@ pub enum HitSetParams {
     },
 }
 
-/// Where the last merge of groups stood (`pg_merge_meta_t` v1/c1).
+/// State of the last merge of groups (`pg_merge_meta_t` v1/c1).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MergeMeta {
     /// The group that goes.
@@ -243,7 +243,7 @@ pub struct Pool {
     pub size: u8,
     /// Number of the rule that places it.
     pub crush_rule: u8,
-    /// How names are hashed: 2 is rjenkins, the only one served.
+    /// Hash of names: 2 is rjenkins, the only one served.
     pub object_hash: u8,
     /// Number of groups.
     pub pg_num: u32,
@@ -325,7 +325,7 @@ pub struct Pool {
     pub opts: BTreeMap<i32, OptValue>,
     /// Epoch at which clients send again, for clients before release 14.
     pub last_force_op_resend_prenautilus: Epoch,
-    /// What it is used for: application → key → value.
+    /// Its use: application → key → value.
     pub application_metadata: BTreeMap<String, BTreeMap<String, String>>,
     /// Time when it was made.
     pub create_time: UTime,

@@ -33,7 +33,7 @@ codes! {
     NOTIFY_ACK = 0x1207 "notify-ack";
     /// Fail unless the object's user version matches.
     ASSERT_VER = 0x1208 "assert-version";
-    /// Who watches.
+    /// Lists those who watch.
     LIST_WATCHERS = 0x1209 "list-watchers";
     /// The object's clones.
     LIST_SNAPS = 0x120a "list-snaps";
@@ -98,7 +98,7 @@ codes! {
     COPY_FROM = 0x221a "copy-from";
     /// Cache tiering: clear the dirty mark.
     UNDIRTY = 0x221c "undirty";
-    /// How the object will be used.
+    /// Tells how the object will be used.
     SETALLOCHINT = 0x2223 "set-alloc-hint";
     /// Cache tiering.
     CACHE_PIN = 0x2224 "cache-pin";
@@ -288,7 +288,7 @@ pub mod op_flags {
     pub const WITH_REFERENCE: u32 = 0x80;
 }
 
-/// What a WATCH operation asks for.
+/// Requests of a WATCH operation.
 #[allow(missing_docs)]
 pub mod watch_op {
     pub const UNWATCH: u8 = 0;
@@ -299,7 +299,7 @@ pub mod watch_op {
     pub const PING: u8 = 7;
 }
 
-/// What a watch event tells.
+/// Kinds of watch events.
 #[allow(missing_docs)]
 pub mod watch_event {
     pub const NOTIFY: u8 = 1;
@@ -315,7 +315,7 @@ pub mod backoff_op {
     pub const UNBLOCK: u8 = 3;
 }
 
-/// How values are compared. CMPXATTR puts the given value on the left: `GT` holds if it is greater than the stored one.
+/// Ways to compare values. CMPXATTR puts the given value on the left: `GT` holds if it is greater than the stored one.
 /// OMAP_CMP, which knows `EQ`, `LT` and `GT` only, puts the stored value on the left.
 #[allow(missing_docs)]
 pub mod cmp_op {
@@ -327,7 +327,7 @@ pub mod cmp_op {
     pub const LTE: u8 = 6;
 }
 
-/// What CMPXATTR compares.
+/// Kinds of values that CMPXATTR compares.
 #[allow(missing_docs)]
 pub mod cmp_mode {
     pub const STRING: u8 = 1;

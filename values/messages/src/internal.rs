@@ -20,7 +20,7 @@ pub struct OsdBoot {
     pub addrs: EntityAddrVec,
     /// Size of the store.
     pub total_bytes: u64,
-    /// What `osd metadata` prints.
+    /// Output of `osd metadata`.
     pub metadata: BTreeMap<String, String>,
     /// Newest OSD map it has.
     pub newest_map: Epoch,
@@ -50,9 +50,9 @@ denc::plain!(Space { total, available, data, omap, meta });
 /// State and figures of one placement group, from its primary.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PgReport {
-    /// Which.
+    /// The group.
     pub pg: PgId,
-    /// What is true of it, as its primary sees it.
+    /// Its state, as its primary sees it.
     pub state: PgState,
     /// Orders the reports of a group: epoch and a counter.
     pub reported: EVersion,
@@ -105,7 +105,7 @@ denc::plain!(PgReport {
     blocked_by,
 });
 
-/// What clients did to one block image at one OSD since its last report.
+/// Work of clients on one block image at one OSD since its last report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImageFigures {
     /// Pool that the image (not its data) is in.
@@ -136,7 +136,7 @@ pub struct OptionInForce {
     pub name: String,
     /// Value.
     pub value: String,
-    /// Who says so: `override`, `cmdline`, `host`, ...
+    /// Source of the value: `override`, `cmdline`, `host`, ...
     pub source: String,
 }
 denc::plain!(OptionInForce { name, value, source });
@@ -232,7 +232,7 @@ message!(OsdAlive = 0x4e06 v 1 / 1 { osd, epoch, want });
 /// Primaries of an OSD wish other members for their groups for a time (osd → mon): `pg_temp` of the next map.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PgTempWish {
-    /// Who leads the groups.
+    /// OSD that leads the groups.
     pub osd: OsdId,
     /// Its OSD map.
     pub epoch: Epoch,
@@ -241,10 +241,10 @@ pub struct PgTempWish {
 }
 message!(PgTempWish = 0x4e07 v 1 / 1 { osd, epoch, wishes });
 
-/// Why an OSD holds another one for dead.
+/// Reason why an OSD holds another one for dead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Failure {
-    /// Who is accused.
+    /// OSD that is accused.
     pub osd: OsdId,
     /// In which life: the epoch in which it came up.
     pub up_from: Epoch,
@@ -260,11 +260,11 @@ denc::plain!(Failure { osd, up_from, refused, silent_ms, recovered });
 /// An OSD reports peers that do not answer (osd → mon).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OsdFailures {
-    /// Who reports.
+    /// OSD that reports.
     pub osd: OsdId,
     /// Its OSD map.
     pub epoch: Epoch,
-    /// Whom, and why.
+    /// OSDs that are reported, and why.
     pub failed: Vec<Failure>,
 }
 message!(OsdFailures = 0x4e08 v 1 / 1 { osd, epoch, failed });
@@ -274,13 +274,13 @@ message!(OsdFailures = 0x4e08 v 1 / 1 { osd, epoch, failed });
 pub struct Beat {
     /// Cluster.
     pub fsid: Fsid,
-    /// Who sends this.
+    /// Sender.
     pub osd: OsdId,
     /// Its OSD map.
     pub epoch: Epoch,
     /// Time when it was asked, by the asker's own clock in nanoseconds. The answer brings it back.
     pub stamp: u64,
-    /// How long the asker wants to rely on the other one in groups that it leads, in milliseconds (`cores/pg/src/lease.rs`). The answer
+    /// Time for which the asker wants to rely on the other one in groups that it leads, in milliseconds (`cores/pg/src/lease.rs`). The answer
     /// brings it back and is the promise.
     pub lease: u32,
     /// True if this is an answer.
@@ -293,7 +293,7 @@ message!(Beat = 0x4e13 v 2 / 2 { fsid, osd, epoch, stamp, lease, answer });
 pub struct GroupLetters {
     /// Cluster.
     pub fsid: Fsid,
-    /// Who sends this.
+    /// Sender.
     pub osd: OsdId,
     /// Its OSD map.
     pub epoch: Epoch,
@@ -310,7 +310,7 @@ message!(GroupLetters = 0x4e10 v 1 / 1 { fsid, osd, epoch, letters } data data);
 pub struct LetterPart {
     /// Cluster.
     pub fsid: Fsid,
-    /// Who sends this.
+    /// Sender.
     pub osd: OsdId,
     /// Its OSD map.
     pub epoch: Epoch,
@@ -318,7 +318,7 @@ pub struct LetterPart {
     pub front: u64,
     /// Bytes of the whole letter.
     pub length: u64,
-    /// Where in the letter this part begins.
+    /// Place in the letter where this part begins.
     pub at: u64,
     /// The part.
     pub data: Rope,

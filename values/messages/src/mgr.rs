@@ -10,9 +10,9 @@ use types::Message;
 /// A service daemon's own words about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServiceStatus {
-    /// What does not change.
+    /// Texts that do not change.
     pub metadata: BTreeMap<String, String>,
-    /// What does.
+    /// Texts that change.
     pub status: BTreeMap<String, String>,
 }
 denc::plain!(ServiceStatus { metadata, status });
@@ -53,14 +53,14 @@ impl Encode for MgrOpen {
     }
 }
 
-/// How often the manager wants reports, and of what (0x701, v4).
+/// Order for reports: how often the manager wants them, and of what (0x701, v4).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MgrConfigure {
     /// Seconds between reports.
     pub stats_period: u32,
     /// Least priority of counters to report.
     pub stats_threshold: u32,
-    /// What follows: queries for performance metrics of OSDs and others. Empty lists: [`MgrConfigure::NO_QUERIES`].
+    /// The rest: queries for performance metrics of OSDs and others. Empty lists: [`MgrConfigure::NO_QUERIES`].
     pub queries: Bytes,
 }
 
@@ -101,7 +101,7 @@ pub struct CounterType {
     pub nick: String,
     /// Bits that say how the value is to be read.
     pub kind: u8,
-    /// How interesting it is.
+    /// Priority of the counter.
     pub priority: u8,
     /// Bytes or nothing.
     pub unit: u8,
@@ -137,7 +137,7 @@ pub struct MgrReport {
     pub health: Vec<HealthMetric>,
     /// Encoded configuration, if it changed.
     pub config: Bytes,
-    /// What follows: answers to the manager's queries.
+    /// The rest: answers to the manager's queries.
     pub metrics: Bytes,
 }
 

@@ -24,7 +24,7 @@ pub struct MonMapMsg {
 }
 message!(MonMapMsg = 4 v 1 / 1 { monmap });
 
-/// What a subscriber wants of one kind of map.
+/// Wish of a subscriber for one kind of map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SubscribeItem {
     /// First epoch wanted; 0 for the newest.
@@ -351,7 +351,7 @@ pub struct PoolOp {
     pub fsid: Fsid,
     /// Pool; 0 when one is created.
     pub pool: u32,
-    /// What to do, see [`pool_op`].
+    /// The operation, see [`pool_op`].
     pub op: u32,
     /// Not used.
     pub auid: u64,
@@ -505,7 +505,7 @@ impl Ping {
     }
 }
 
-/// How grave a log entry is.
+/// Levels of a log entry.
 #[allow(missing_docs)]
 pub mod log_level {
     pub const DEBUG: u16 = 0;
@@ -518,9 +518,9 @@ pub mod log_level {
 /// A line of the cluster log. v5/c5.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogEntry {
-    /// Who wrote it, by auth name.
+    /// Author, by auth name.
     pub name: EntityName,
-    /// Who wrote it, by kind and number.
+    /// Author, by kind and number.
     pub rank: EntityNum,
     /// Its addresses.
     pub addrs: EntityAddrVec,

@@ -156,9 +156,9 @@ pub type Watcher = (u64, u64);
 /// Data of the event that ends a notify. A watcher may answer more than once, so this is not a map.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NotifyReplies {
-    /// Who answered what, ordered by watcher.
+    /// Answers, ordered by watcher.
     pub replies: Vec<(Watcher, Bytes)>,
-    /// Who did not.
+    /// Watchers that did not answer.
     pub timed_out: Vec<Watcher>,
 }
 denc::plain!(NotifyReplies { replies, timed_out });
@@ -166,7 +166,7 @@ denc::plain!(NotifyReplies { replies, timed_out });
 /// One watcher in the output of LIST_WATCHERS (`watch_item_t`, v2/c1).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchItem {
-    /// Who.
+    /// The name.
     pub name: EntityNum,
     /// Its cookie.
     pub cookie: u64,
@@ -192,7 +192,7 @@ pub struct CloneInfo {
     pub cloneid: SnapId,
     /// Snapshots that see it, ascending.
     pub snaps: Vec<u64>,
-    /// What it shares with the next newer one: offset and length.
+    /// Ranges that it shares with the next newer one: offset and length.
     pub overlap: Vec<(u64, u64)>,
     /// Bytes.
     pub size: u64,

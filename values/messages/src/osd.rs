@@ -258,7 +258,7 @@ impl OpArgs {
 /// One operation of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Op {
-    /// What to do, see [`code`].
+    /// The operation, see [`code`].
     pub code: u16,
     /// See [`op_flags`].
     pub flags: u32,
@@ -374,7 +374,7 @@ pub struct OsdOp {
     pub snap_seq: u64,
     /// Its snapshots, newest first.
     pub snaps: Vec<u64>,
-    /// How often this was sent before; -1 unknown.
+    /// Number of times that this was sent before; -1 unknown.
     pub retry: i32,
     /// The client's features.
     pub features: u64,
@@ -498,7 +498,7 @@ fn section(data: &Rope, at: usize, len: usize) -> Result<Rope> {
     Ok(if len == 0 { Rope::new() } else { data.slice(at, len) })
 }
 
-/// What one operation came to.
+/// Result of one operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpResult {
     /// The operation, as in the request.

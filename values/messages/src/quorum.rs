@@ -6,7 +6,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use types::{EntityAddr, EntityAddrVec, EntityName, Fsid, Message, Rope, UTime};
 
-/// What one voter of the monitors' log says to another (mon ↔ mon). The bytes name both, and carry their own checksum.
+/// Message of one voter of the monitors' log to another (mon ↔ mon). The bytes name both, and carry their own checksum.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VoterSays {
     /// The message, as the log's own code wrote it.
@@ -14,14 +14,14 @@ pub struct VoterSays {
 }
 message!(VoterSays = 0x4e20 v 1 / 1 { payload });
 
-/// Who sent a message to a monitor that passes it on.
+/// Sender of a message to a monitor that passes it on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sender {
     /// The session's number at the monitor that has it.
     pub session: u64,
     /// Name that was proven.
     pub name: EntityName,
-    /// What it acts as, as on the wire ([`types::EntityType`]).
+    /// Kind of daemon or client that it acts as, as on the wire ([`types::EntityType`]).
     pub kind: u32,
     /// Number that the monitors gave it.
     pub global_id: u64,
@@ -29,7 +29,7 @@ pub struct Sender {
     pub addr: EntityAddr,
     /// Features common to it and the monitor that has the session.
     pub features: u64,
-    /// What it may do at monitors; `None`: everything.
+    /// Its rights at monitors; `None`: everything.
     pub caps: Option<String>,
 }
 
@@ -99,7 +99,7 @@ impl Carried {
 /// A request is carried to the leader (mon → mon).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToLeader {
-    /// Who asks.
+    /// The one who asks.
     pub sender: Sender,
     /// The request.
     pub head: Carried,
@@ -116,7 +116,7 @@ pub struct FromLeader {
     /// The receiver passes it on when it has applied this entry of the log, so that what the session reads next is not
     /// older.
     pub index: u64,
-    /// What to pass on.
+    /// Message to pass on.
     pub head: Carried,
     /// Its data.
     pub data: Rope,
@@ -147,7 +147,7 @@ pub struct MonHello {
     pub mgr_name: String,
     /// Place where that is reached.
     pub mgr_addrs: EntityAddrVec,
-    /// What `mon metadata` prints.
+    /// Output of `mon metadata`.
     pub metadata: BTreeMap<String, String>,
     /// Its store is new: it wants to be taken in.
     pub joins: bool,
@@ -158,7 +158,7 @@ pub struct MonHello {
 }
 message!(MonHello = 0x4e24 v 1 / 1 { fsid, name, voter, addrs, mgr_name, mgr_addrs, metadata, joins, life, ids_end });
 
-/// Why a monitor is not taken in (mon → mon).
+/// Reason why a monitor is not taken in (mon → mon).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MonRefused {
     /// A sentence.

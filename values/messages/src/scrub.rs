@@ -10,7 +10,7 @@ use denc::{Decode, DecodeError, Encode, Reader, Result};
 use std::collections::BTreeMap;
 use types::{EVersion, HObject, Locator, OsdId, ReqId, ShardId, SnapId, UTime};
 
-/// What is wrong with one copy of an object (`err_t`).
+/// Faults of one copy of an object (`err_t`).
 pub mod shard {
     /// It is not there.
     pub const MISSING: u64 = 1 << 1;
@@ -90,7 +90,7 @@ impl From<&HObject> for Name {
     }
 }
 
-/// Where a copy is (`osd_shard_t`, v1/c1).
+/// Place where a copy is (`osd_shard_t`, v1/c1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct At {
     /// OSD.
@@ -171,7 +171,7 @@ impl Decode for Shard {
 pub struct InconsistentObject {
     /// Bits of [`object`].
     pub errors: u64,
-    /// Which.
+    /// The object.
     pub object: Name,
     /// Its version as clients see it.
     pub version: u64,
@@ -217,7 +217,7 @@ pub mod info_flag {
 /// is another one, and watchers are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Info {
-    /// Which object.
+    /// The object.
     pub object: HObject,
     /// The group's version of its last change.
     pub version: EVersion,

@@ -159,7 +159,7 @@ pub struct StoreStatfs {
     pub data_compressed: i64,
     /// Taken by compressed data.
     pub data_compressed_allocated: i64,
-    /// What the compressed data was before.
+    /// Bytes that the compressed data had before.
     pub data_compressed_original: i64,
     /// Taken by omap.
     pub omap_allocated: i64,

@@ -3,7 +3,7 @@
 //! An option does something if a part of Nacre reads it, or if clients do: stock clients take their options from the
 //! cluster. All others are kept, since tools set them, and whoever sets one is told that it does nothing.
 
-/// What an option does.
+/// Effect of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Monitors, managers or OSDs go by it.
@@ -16,7 +16,7 @@ pub enum Effect {
     None(&'static str),
 }
 
-/// Who of this cluster's daemons reads an option.
+/// Daemons of this cluster that read an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readers {
     /// Whoever it is set for: it says what a daemon is.
@@ -173,7 +173,7 @@ const MANAGER: &[&str] = &[
     "mgr/rbd_support/trash_purge_schedule",
 ];
 
-/// How names of options begin that librados, librbd, the gateway and other clients read.
+/// Beginnings of names of options that librados, librbd, the gateway and other clients read.
 const CLIENTS: &[&str] = &[
     "rbd_",
     "rados_",
@@ -190,7 +190,7 @@ const SHARED: &[&str] = &["log_", "err_", "ms_", "debug_", "auth_", "cephx_", "c
 /// Options of clients by their whole name.
 const CLIENTS_ALONE: &[&str] = &["client_mount_timeout", "mon_host", "keyring", "key", "keyfile", "host", "perf", "plugin_dir"];
 
-/// Why options that begin so do nothing; the first that fits counts.
+/// Reason why options that begin so do nothing; the first that fits counts.
 const REASONS: &[(&str, &str)] = &[
     ("public_network", LISTEN),
     ("public_addr", LISTEN),

@@ -28,12 +28,12 @@ const MOST_BYTES: usize = 16 << 20;
 /// Sections by heading, each with its values by name. Names have underscores for blanks.
 pub type Sections = BTreeMap<String, BTreeMap<String, String>>;
 
-/// Why a text is no file of options.
+/// Reason why a text is no file of options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileError {
     /// The line, from 1.
     pub line: usize,
-    /// What was expected there, or is wrong with it.
+    /// Text that was expected there, or the fault.
     pub what: &'static str,
 }
 

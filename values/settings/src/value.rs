@@ -32,7 +32,7 @@ pub enum Kind {
     Addrs,
 }
 
-/// Why a value is refused.
+/// Reason why a value is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
     /// `EINVAL` or `ERANGE`, as Ceph answers.

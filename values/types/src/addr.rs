@@ -4,7 +4,7 @@ use denc::{Decode, DecodeError, Encode, Reader, Result};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Which protocol is spoken at an address.
+/// Protocol that is spoken at an address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u32)]
 pub enum AddrType {

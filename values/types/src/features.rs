@@ -1,6 +1,6 @@
 //! Feature bits of the connection: they choose the encodings that the other side sends.
 
-/// What a release-16.2 peer supports: every bit but 17, 33, 38, 44, 45, 49–55, 62, 63. Advertised exactly so, because
+/// Features of a release-16.2 peer: every bit but 17, 33, 38, 44, 45, 49–55, 62, 63. Advertised exactly so, because
 /// clients encode each message for the intersection and silently fall back to older layouts without it.
 pub const SUPPORTED: u64 = 0x3f01_cfbd_fffd_ffff;
 

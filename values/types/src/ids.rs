@@ -133,7 +133,7 @@ impl EntityType {
 pub struct EntityName {
     /// Kind.
     pub kind: EntityType,
-    /// What follows the dot.
+    /// Part behind the dot.
     pub id: String,
 }
 impl EntityName {
@@ -298,7 +298,7 @@ impl Default for ShardId {
 pub struct CopyId {
     /// The OSD that holds it.
     pub osd: OsdId,
-    /// Which shard it is; [`ShardId::NONE`] in a replicated pool.
+    /// Its shard; [`ShardId::NONE`] in a replicated pool.
     pub shard: ShardId,
 }
 impl CopyId {
@@ -324,7 +324,7 @@ impl fmt::Display for CopyId {
 pub struct SpgId {
     /// The group.
     pub pg: PgId,
-    /// Which shard.
+    /// The shard.
     pub shard: ShardId,
 }
 impl SpgId {

@@ -6,7 +6,7 @@ use denc::{Decode, DecodeError, Encode, Reader, Result};
 use std::cmp::Ordering;
 use std::fmt;
 
-/// How a client names an object's place: pool, namespace, and a key that replaces the name in placement. v6/c3.
+/// Place of an object as a client names it: pool, namespace, and a key that replaces the name in placement. v6/c3.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Locator {
     /// Pool.
@@ -77,7 +77,7 @@ pub struct HObject {
     pub key: Bytes,
     /// Name.
     pub name: Bytes,
-    /// Which clone; [`SnapId::HEAD`] is the object itself.
+    /// Snapshot of the clone; [`SnapId::HEAD`] is the object itself.
     pub snap: SnapId,
     /// Larger than every object; the other fields mean nothing.
     pub max: bool,

@@ -16,9 +16,9 @@ pub const CURRENT: u64 = u64::MAX;
 pub struct ObjectId {
     /// The object, as clients and logs name it.
     pub object: Arc<HObject>,
-    /// Which shard; [`ShardId::NONE`] for all of it.
+    /// The shard; [`ShardId::NONE`] for all of it.
     pub shard: ShardId,
-    /// Which generation; [`CURRENT`] for the object as it is.
+    /// The generation; [`CURRENT`] for the object as it is.
     pub generation: u64,
 }
 

@@ -2,7 +2,7 @@
 
 use denc::{Decode, Encode, Reader, Result};
 
-/// What is true of a placement group. Bits and names are Ceph's (`PG_STATE_*`); the empty set is called `unknown`.
+/// States of a placement group. Bits and names are Ceph's (`PG_STATE_*`); the empty set is called `unknown`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PgState(u64);
 

@@ -15,11 +15,11 @@ pub(super) const METHODS: &[Method] = &[
 ];
 
 const KEY: &str = "migration";
-/// How headers of format 1 begin, and how they do while the image migrates. A zero follows.
+/// Beginning of headers of format 1, and the one they do while the image migrates. A zero follows.
 const TEXT: &[u8; 33] = b"<<< Rados Block Device Image >>>\n";
 const MIGRATING_TEXT: &[u8; 33] = b"<<< Migrating RBD Image      >>>\n";
 
-/// What a header says about migration.
+/// State of migration as a header tells it.
 enum Header {
     /// Format 2, with these features.
     Features(u64),

@@ -42,7 +42,7 @@ use types::{EntityName, Errno};
 
 /// The pool of images whose name has no pool.
 pub const DEFAULT_POOL: &str = "rbd";
-/// How often loops look for what became due.
+/// Interval at which loops look for what became due.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Looks until orders are refused, when what was ordered before this start is still not known: ten seconds.
@@ -51,7 +51,7 @@ const BEGIN_LOOKS: u32 = 20;
 /// The work that a task does on an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// What a clone shares with its parent is copied to it.
+    /// Copies to a clone what it shares with its parent.
     Flatten,
     /// The image goes.
     Remove,
@@ -97,7 +97,7 @@ impl Kind {
     }
 }
 
-/// What is ordered about a schedule.
+/// Order about a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Plan {
     /// A further one, of an interval (`1d`) and the time at which it begins to count.
@@ -116,11 +116,11 @@ pub enum Plan {
     },
     /// A list of all.
     List,
-    /// When images are next.
+    /// Lists when images are next.
     Status,
 }
 
-/// What a user orders.
+/// Order of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
     /// A task for the named image.
@@ -155,7 +155,7 @@ struct Inner {
     /// Jobs that are to be started.
     jobs: RefCell<Vec<Job>>,
     log: RefCell<Vec<(Level, String)>>,
-    /// What began and ended, for those who follow it.
+    /// Notes of what began and ended, for those who follow it.
     notes: RefCell<Vec<Note>>,
     /// The schedules of all pools, as the options have them.
     global: RefCell<[Option<String>; 2]>,

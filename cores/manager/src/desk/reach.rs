@@ -26,12 +26,12 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use types::{EntityAddr, EntityName, Locator, PoolId};
 
-/// What the keys of the monitors' state begin with that say who ordered something.
+/// Beginning of the keys of the monitors' state that say who ordered something.
 const KEY: &str = "nacre/order/";
 /// The value that stands for everybody: the cluster had no keys then.
 const EVERYBODY: &str = "*";
 
-/// Who ordered work.
+/// The one who ordered work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum By {
     /// Whoever may do everything: there are no keys, or it is the cluster itself.
@@ -97,7 +97,7 @@ pub(super) fn kept<'a>(keys: &'a BTreeMap<String, Bytes>, begin: &str) -> impl I
 pub(super) enum Within {
     /// No limit.
     All,
-    /// What these rights of an entity allow.
+    /// Reach of these rights of an entity.
     Caps(EntityName, OsdCaps, MonCaps),
     /// A pool and namespace.
     Place(Place),

@@ -16,7 +16,7 @@ use types::{Errno, PoolId};
 /// Seconds after which pools, namespaces and images are listed anew.
 const REFRESH: u64 = 60;
 
-/// What a schedule acts on: the trash of a pool and namespace, or an image.
+/// Target of a schedule: the trash of a pool and namespace, or an image.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Target {
     pool: PoolId,
@@ -24,7 +24,7 @@ struct Target {
     image: Option<String>,
 }
 
-/// When a target is due, and its name.
+/// Time when a target is due, and its name.
 #[derive(Clone, Debug)]
 struct Due {
     at: u64,

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use std::time::Duration;
 use types::{Errno, UTime};
 
-/// How long a failed task rests: so long for each attempt, at most ten times as long.
+/// Time for which a failed task rests: so long for each attempt, at most ten times as long.
 const RETRY: Duration = Duration::from_secs(30);
 const RETRY_MOST: u32 = 10;
 
@@ -106,14 +106,14 @@ pub(super) struct Task {
     pub(super) id: String,
     pub(super) message: String,
     pub(super) refs: Refs,
-    /// Why the last attempt failed.
+    /// Reason why the last attempt failed.
     pub(super) why: Option<String>,
     pub(super) attempts: u32,
     pub(super) again: Option<UTime>,
     /// Its progress, while it runs.
     pub(super) running: Option<Progress>,
     pub(super) cancelled: bool,
-    /// Who ordered it. That is not stored with it.
+    /// The one who ordered it. That is not stored with it.
     pub(super) by: By,
 }
 

@@ -29,7 +29,7 @@ enum Reason {
     Agrees,
     /// Copies differ.
     Differs,
-    /// Who is to get copies has no room.
+    /// OSDs that are to get copies have no room.
     TooFull(Vec<OsdId>),
     /// Its rule finds too few OSDs.
     FewPlaces(String),

@@ -31,16 +31,16 @@ use types::{OsdId, PgId};
 /// Most lines of one kind in an answer.
 const SHOWN: usize = 8;
 
-/// What can be asked, as a command's choices.
+/// Questions that can be asked, as a command's choices.
 pub const QUESTIONS: &str = "slow|groups|group|space|full|osd|recovery|scrub|clock|monitors|crash|health";
 
-/// What monitors know at one moment.
+/// Knowledge of monitors at one moment.
 pub struct Scene<'a> {
     /// The durable state.
     pub state: &'a State,
-    /// What daemons reported.
+    /// Reports of daemons.
     pub soft: &'a Soft,
-    /// What the manager's duties remember.
+    /// Memory of the manager's duties.
     pub duties: &'a Duties,
     /// This monitor.
     pub env: &'a Env,

@@ -71,7 +71,7 @@ fn takes(n: u64) -> String {
     format!("{} {}", counted(n, "operation"), if n == 1 { "takes" } else { "take" })
 }
 
-/// What holds operations up that the map tells: flags, full disks, groups that do not serve.
+/// Tells what holds operations up by the map: flags, full disks, groups that do not serve.
 fn held(s: &Scene<'_>, a: &mut Answer) {
     let map = &s.state.osdmap;
     if map.has_flag(flags::PAUSERD) || map.has_flag(flags::PAUSEWR) {

@@ -64,7 +64,7 @@ fn within(told: &Forecast) -> String {
     if latest - soonest <= 1.0 { format!("in about {latest} {word}") } else { format!("in {soonest} to {latest} {word}") }
 }
 
-/// When a pool, or any, will be full at the pace of the last day.
+/// Tells when a pool, or any, will be full at the pace of the last day.
 pub(super) fn when_full(s: &Scene<'_>, only: Option<PoolId>) -> Answer {
     let mut a = Answer::default();
     let history = &s.duties.history;
@@ -127,7 +127,7 @@ fn quota(s: &Scene<'_>, pool: &Pool, name: &str, a: &mut Answer) {
     a.because(format!("it has a quota of {}", limits.join(" and ")), command);
 }
 
-/// What takes space that nobody wrote last: clones, and snapshots that are not removed yet.
+/// Tells what takes space that nobody wrote last: clones, and snapshots that are not removed yet.
 fn held(s: &Scene<'_>, pool: Option<PoolId>, a: &mut Answer) {
     let sum = pool.map_or_else(|| s.soft.total(), |id| s.soft.pool_sum(id));
     if sum.num_object_clones > 0 {

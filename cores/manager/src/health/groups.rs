@@ -15,7 +15,7 @@ use node::Now;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{PgId, PgState, UTime, is_osd};
 
-/// What a state of a group means for its data.
+/// Harm that a state of a group does to its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Harm {
     Unavailable,
@@ -42,12 +42,12 @@ impl Harm {
     }
 }
 
-/// When a group was last without something.
+/// Time when a group was last without something.
 type Since = fn(&Seen<'_>) -> UTime;
 
 /// A state that is a finding.
 struct Sign {
-    /// What the finding calls it.
+    /// Word of the finding for it.
     word: &'static str,
     /// True if a group shows it.
     shows: fn(PgState) -> bool,
@@ -177,7 +177,7 @@ fn rule_name<'a>(state: &'a State, pool: &maps::Pool) -> &'a str {
     state.osdmap.crush.rule_names.get(&i32::from(pool.crush_rule)).map_or("", String::as_str)
 }
 
-/// What was found of one harm.
+/// Groups that were found with one harm.
 #[derive(Default)]
 struct Found {
     /// Number of groups that show a sign, by its place in [`SIGNS`].

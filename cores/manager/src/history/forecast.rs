@@ -9,7 +9,7 @@ const FEWEST: usize = 16;
 const SHORTEST: f64 = 6.0 * 3600.0;
 /// Seconds beyond which nothing is foretold: two years.
 const FARTHEST: f64 = 2.0 * 365.0 * 86_400.0;
-/// How many standard deviations hold 95 of 100.
+/// Number of standard deviations that hold 95 of 100.
 const SPREAD: f64 = 1.96;
 
 /// Seconds until something is gone.

@@ -38,7 +38,7 @@ pub const KEPT_SECS: u64 = 900;
 /// Steps of a value that is kept, and how many values there are: a day.
 const STEPS: u64 = 12;
 const CHUNKS: u64 = 8;
-/// Where they are kept.
+/// Beginning of the keys under which they are kept.
 pub const PLACE: &str = "nacre/history/";
 /// Most pools that have a history, and most of which it is kept.
 pub const POOLS: usize = 64;
@@ -110,7 +110,7 @@ pub struct History {
     seen: Option<u64>,
     /// The kept step that was written last, or in which this leader began.
     kept: Option<u64>,
-    /// When this leader began, in seconds: a step that it saw in part is not kept.
+    /// Time when this leader began, in seconds: a step that it saw in part is not kept.
     began: u64,
     forecasts: BTreeMap<PoolId, Forecast>,
 }

@@ -37,7 +37,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use types::{EntityAddrVec, OsdId};
 
-/// Who was heard so lately lives. An OSD reports every 5 s at least: two reports, and time for them to arrive.
+/// Time within which who was heard lives. An OSD reports every 5 s at least: two reports, and time for them to arrive.
 const HEARD: Duration = Duration::from_secs(12);
 
 /// Returns where an OSD is found.

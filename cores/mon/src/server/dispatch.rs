@@ -2,6 +2,7 @@
 
 use super::Monitor;
 use super::leader::anybody_answers;
+use super::run::Asked;
 use super::sessions::Side;
 use manager::soft::{ServiceSoft, bytes_of};
 use messages::internal::{OsdAlive, OsdBoot, OsdDown, OsdFailures, OsdReport, PgTempWish};
@@ -132,11 +133,15 @@ impl Monitor {
             }
             MonCommand::KIND => {
                 let command = MonCommand::decode(&m)?;
-                self.command(now, Side::Mon, session, (MonCommand::KIND, tid), command.fsid, &command.cmd, &command.input, out);
+                let (message, fsid) = ((MonCommand::KIND, tid), command.fsid);
+                let (cmd, input) = (&command.cmd[..], &command.input);
+                self.command(now, &Asked { side: Side::Mon, session, message, fsid, cmd, input }, out);
             }
             Command::KIND => {
                 let command = Command::decode(&m)?;
-                self.command(now, Side::Mon, session, (Command::KIND, tid), command.fsid, &command.cmd, &command.input, out);
+                let (message, fsid) = ((Command::KIND, tid), command.fsid);
+                let (cmd, input) = (&command.cmd[..], &command.input);
+                self.command(now, &Asked { side: Side::Mon, session, message, fsid, cmd, input }, out);
             }
             Ping::KIND => {
                 let text = self.ping_text(now);
@@ -170,11 +175,15 @@ impl Monitor {
         match m.kind {
             MgrCommand::KIND => {
                 let command = MgrCommand::decode(&m)?;
-                self.command(now, Side::Mgr, session, (MgrCommand::KIND, tid), command.fsid, &command.cmd, &command.input, out);
+                let (message, fsid) = ((MgrCommand::KIND, tid), command.fsid);
+                let (cmd, input) = (&command.cmd[..], &command.input);
+                self.command(now, &Asked { side: Side::Mgr, session, message, fsid, cmd, input }, out);
             }
             Command::KIND => {
                 let command = Command::decode(&m)?;
-                self.command(now, Side::Mgr, session, (Command::KIND, tid), command.fsid, &command.cmd, &command.input, out);
+                let (message, fsid) = ((Command::KIND, tid), command.fsid);
+                let (cmd, input) = (&command.cmd[..], &command.input);
+                self.command(now, &Asked { side: Side::Mgr, session, message, fsid, cmd, input }, out);
             }
             MgrOpen::KIND => self.mgr_open(now, session, MgrOpen::decode(&m)?),
             MgrReport::KIND => {

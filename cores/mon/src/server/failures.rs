@@ -53,7 +53,7 @@ struct Report {
     heard: Mono,
 }
 
-/// What is reported now: accused, accuser.
+/// Reports of now: accused, accuser.
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     reports: BTreeMap<(OsdId, OsdId), Report>,
@@ -65,7 +65,7 @@ pub(super) struct Failures {
     booted: BTreeMap<OsdId, Mono>,
     /// Since when this leader listens.
     begun: Mono,
-    /// What needs no judging, and was not carried out yet.
+    /// Verdicts that need no judging, and were not carried out yet.
     verdicts: Vec<Verdict>,
     /// Something was said since all reports were judged last; this entry was the newest on its way when it began.
     fresh: Option<Index>,
@@ -74,7 +74,7 @@ pub(super) struct Failures {
     gullible: bool,
 }
 
-/// Why an OSD is marked down, for the log.
+/// Reason why an OSD is marked down, for the log.
 #[derive(Debug)]
 struct Verdict {
     osd: OsdId,
@@ -184,7 +184,7 @@ fn probability(xinfo: &OsdXInfo) -> f64 {
     f64::from(xinfo.laggy_probability) / f64::from(u32::MAX)
 }
 
-/// What the map remembers of an OSD that boots: `alive` if it is the process that was marked down, which was only slow.
+/// Notes what the map remembers of an OSD that boots: `alive` if it is the process that was marked down, which was only slow.
 pub(super) fn note_boot(state: &State, env: &Env, xinfo: &mut OsdXInfo, alive: bool, now: Now) {
     if xinfo.down_stamp.is_zero() {
         return;

@@ -31,7 +31,7 @@ const SHARE: usize = MOST / 8;
 const SHARE_BYTES: usize = MOST_BYTES / 2;
 /// Bytes of a request's front: it is carried to the leader in a front, which may have 16 MiB, with who asks. The longest are reports of OSDs.
 const MOST_FRONT: usize = 12 << 20;
-/// How long a monitor without a leader keeps its sessions.
+/// Time for which a monitor without a leader keeps its sessions.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A request that is not answered.
@@ -57,7 +57,7 @@ pub(super) struct Asks {
     bytes: usize,
     /// Requests and bytes of each session.
     held: BTreeMap<SessionId, (usize, usize)>,
-    /// What the leader sent for sessions of this monitor, until the entry is applied that it had.
+    /// Messages of the leader for sessions of this monitor, until the entry is applied that it had.
     relays: VecDeque<FromLeader>,
     /// The last leader that was known.
     led_by: Option<(Term, VoterId)>,

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use types::{EntityType, Errno, SessionId};
 
-/// What is said to askers whose leader was lost.
+/// Answer to askers whose leader was lost.
 const ASK_AGAIN: &str = "the monitors have a new leader; what was asked for may be done or not: ask again";
 
 /// One reign.
@@ -30,14 +30,14 @@ pub(super) struct Leader {
     /// States after proposals that are not committed yet.
     pub(super) ahead: VecDeque<(Index, Arc<State>)>,
     pub(super) soft: Soft,
-    /// What the manager remembers between its rounds.
+    /// Memory of the manager between its rounds.
     pub(super) duties: Duties,
     pub(super) manager: Manager,
-    /// What OSDs report of each other.
+    /// Reports of OSDs about each other.
     pub(super) failures: Failures,
     /// Orders to the manager, and who waits for their answers.
     pub(super) orders: BTreeMap<JobId, run::To>,
-    /// What is sent once an entry is committed.
+    /// Messages that are sent once an entry is committed.
     pub(super) waiting: VecDeque<(Index, Vec<Outgoing>)>,
     /// Commands that read, until the log lets them.
     pub(super) reads: run::Reads,
@@ -48,7 +48,7 @@ pub(super) struct Leader {
     pub(super) lines: Vec<LogEntry>,
     /// Commands that were denied and are not told yet.
     pub(super) denials: super::lines::Denials,
-    /// What OSDs that peer asked for in this round.
+    /// Wishes of OSDs that peer, in this round.
     pub(super) asked: Asked,
     /// The newest entry when a tick last decided something.
     pub(super) decided: Index,
@@ -215,7 +215,7 @@ impl Monitor {
         self.closed(now, side, session);
     }
 
-    /// What was to be answered when a proposal is committed, and is proposed by nobody.
+    /// Answers what was to be answered when a proposal is committed, and is proposed by nobody.
     pub(super) fn not_proposed(&mut self, now: Now, after: Vec<Outgoing>, out: &mut Outputs) {
         for outgoing in after {
             match outgoing {
@@ -245,7 +245,7 @@ impl Monitor {
         }
     }
 
-    /// What is configured now and differs from what is stored: addresses, and entities that are missing.
+    /// Proposes what is configured now and differs from what is stored: addresses, and entities that are missing.
     fn take_up_config(&mut self, now: Now, out: &mut Outputs) {
         let (state, config) = (self.replica.applied.clone(), self.env.config.clone());
         let mut changes = self.own_place(&state, now);

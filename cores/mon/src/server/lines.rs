@@ -29,7 +29,7 @@ const NAME: usize = 64;
 const ADDRS: usize = 4;
 /// Lines that wait for an entry of the log.
 const WAITING: usize = 2_000;
-/// How long denials of an entity are counted before they are told.
+/// Time for which denials of an entity are counted before they are told.
 const COUNTED: Duration = Duration::from_secs(60);
 /// Entities whose denials are counted each by itself.
 const ENTITIES: usize = 64;
@@ -158,7 +158,7 @@ impl Monitor {
         }
     }
 
-    /// What was counted and not told.
+    /// Tells what was counted and not told.
     pub(super) fn tell_denials(&mut self, now: Now) {
         for text in self.leader.denials.due(now.mono) {
             let entry = self.entry(now, log_level::INFO, text, "audit");

@@ -55,7 +55,7 @@ impl Monitor {
         }
     }
 
-    /// What time makes necessary for the manager.
+    /// Does what time makes necessary for the manager.
     pub(super) fn tick_manager(&mut self, now: Now) {
         self.identify_manager(now);
         let wanted = self.leader.duties.images.tick(now.mono);
@@ -172,7 +172,7 @@ impl Monitor {
         }
     }
 
-    /// What became of a wish.
+    /// Takes what became of a wish.
     pub(super) fn granted(&mut self, id: RequestId, result: Result<Option<u64>, Errno>) {
         let answer = match result {
             Ok(Some(snap)) => Answer::Snap(snap),

@@ -34,9 +34,9 @@ struct Kind {
     readers: &'static [&'static str],
     /// Its newest and its oldest version.
     versions: fn(&State) -> (u64, u64),
-    /// What must change for subscribers to be told.
+    /// Stamp that must change for subscribers to be told.
     stamp: fn(&State) -> Stamp,
-    /// What a subscriber lacks.
+    /// Returns what a subscriber lacks.
     messages: fn(&State, &mut Subscriber<'_>, &mut Made) -> Sent,
 }
 
@@ -99,7 +99,7 @@ const UNFOLLOWED: Kind = Kind {
     messages: |_, to, _| (Vec::new(), to.start),
 };
 
-/// What can be subscribed to: a name that is a constant of this program.
+/// Name that can be subscribed to: a constant of this program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Topic {
     name: &'static str,
@@ -141,7 +141,7 @@ impl Topic {
     }
 }
 
-/// What subscribers were told last: a stamp of each kind.
+/// Stamps that subscribers were told last, of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Published([Stamp; KINDS.len()]);
 
@@ -162,7 +162,7 @@ impl Published {
     }
 }
 
-/// Who follows something, and what it has.
+/// Session that follows something, and what it has.
 pub(super) struct Subscriber<'a> {
     /// By which name of the kind.
     pub(super) topic: Topic,

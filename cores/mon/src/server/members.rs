@@ -128,7 +128,7 @@ impl Monitor {
         Ok(changes)
     }
 
-    /// What the leader does about records and numbers for clients, about twice a second.
+    /// Sees to records and numbers for clients, about twice a second.
     pub(super) fn tick_members(&mut self, now: Now, out: &mut Outputs) {
         let state = self.newest().clone();
         let ended = moncommands::ended_tokens(&state, now.wall);

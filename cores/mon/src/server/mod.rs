@@ -67,9 +67,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often time brings something.
+/// Interval at which time brings something.
 const TICK: Duration = Duration::from_millis(500);
-/// How long a leader that stops waits for another one to lead.
+/// Time for which a leader that stops waits for another one to lead.
 const HAND_OVER: Duration = Duration::from_secs(1);
 
 /// The monitor, with the manager's duties beside it.
@@ -82,9 +82,9 @@ pub struct Monitor {
     mon: Messenger,
     mgr: Messenger,
     conns: BTreeMap<ConnId, Side>,
-    /// What every voter has.
+    /// State that every voter has.
     replica: Replica,
-    /// What only a leader has; nobody's while this monitor does not lead.
+    /// State that only a leader has; nobody's while this monitor does not lead.
     leader: Leader,
     sessions: Sessions,
     /// Sessions with other monitors.
@@ -105,11 +105,11 @@ pub struct Monitor {
     random: Random,
     next_tick: Mono,
     held_calls: Vec<(CallId, String)>,
-    /// How large the state is.
+    /// Size of the state.
     room: room::Room,
     /// Sessions whose commands wait for their turn.
     turns: turns::Turns,
-    /// What subscribers were told last.
+    /// Stamps that subscribers were told last.
     published: maps::Published,
     /// Version of the keys that the messengers have.
     keys_version: u64,
@@ -238,7 +238,7 @@ impl Monitor {
         self.phase == Phase::Serving && (about_itself || self.takes_part())
     }
 
-    /// What time brings to a monitor that does not lead.
+    /// Does what time brings to a monitor that does not lead.
     fn tick_as_follower(&mut self, now: Now, out: &mut Outputs) {
         self.say_hello(now, out);
         self.send_away_if_lost(now, out);

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use types::{EntityType, Fsid, Levels, OsdId, SessionId};
 
-/// Who was heard so lately, on a session that is still open, may run beside another process of the same number. A
+/// Time within which who was heard, on a session that is still open, may run beside another process of the same number. A
 /// host that lost its power leaves such a session, too, so this is worth a line and nothing more.
 const TWIN: Duration = Duration::from_secs(3);
 

@@ -36,7 +36,7 @@ const FEW: usize = 20;
 /// Least time between two maps that only end wishes.
 const CALM: Duration = Duration::from_millis(500);
 
-/// What OSDs asked for and have not got.
+/// Wishes of OSDs that are not granted.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     alive: Vec<OsdAlive>,

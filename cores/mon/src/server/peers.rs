@@ -26,7 +26,7 @@ pub(super) const FIRST_CONN: u64 = 1 << 40;
 /// A session on which nothing came for so long is probed; after three times of it, it is over.
 pub(super) const PROBE: Duration = Duration::from_secs(2);
 
-/// Where a session leads.
+/// Place where a session leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Far {
     /// To a monitor that is known.
@@ -44,7 +44,7 @@ pub(super) struct Peers {
     spoke_on: BTreeMap<VoterId, SessionId>,
     /// Time when a session that broke may be opened again.
     retry_at: Mono,
-    /// What was said last of a monitor that is not taken in: hellos come again and again.
+    /// Last line about a monitor that is not taken in: hellos come again and again.
     refused: String,
 }
 

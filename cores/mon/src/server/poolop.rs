@@ -13,7 +13,7 @@ use monstate::pools;
 use node::{Now, Outputs};
 use types::{Errno, PoolId, SessionId};
 
-/// What became of an operation: data of the answer.
+/// Result of an operation: data of the answer.
 type Done = Result<Option<Bytes>, Refusal>;
 
 impl Monitor {

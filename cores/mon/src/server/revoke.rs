@@ -28,7 +28,7 @@ use types::{EntityName, EntityType, OsdId, SessionId, UTime};
 
 /// Stored values that note since when old rights do not hold begin with this; the entity's name follows.
 const NOTES: &str = "nacre/revoked/";
-/// How long a session stays whose rights have ended.
+/// Time for which a session stays whose rights have ended.
 const LAST_WORD: Duration = Duration::from_secs(1);
 /// Notes that are kept. An administrator who changes more in two hours restarts OSDs, or waits.
 const MOST: usize = 10_000;

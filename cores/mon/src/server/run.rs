@@ -34,13 +34,32 @@ pub(super) enum To {
     Call(CallId),
 }
 
+/// A command in its parts, from where it comes in to its answer.
+pub(super) struct Given {
+    to: To,
+    parsed: Parsed,
+    input: Rope,
+    asker: Asker,
+}
+
+/// A command as a session's message has it.
+pub(super) struct Asked<'a> {
+    pub(super) side: Side,
+    pub(super) session: SessionId,
+    /// Kind of the message, and its transaction id.
+    pub(super) message: (u16, u64),
+    pub(super) fsid: Fsid,
+    pub(super) cmd: &'a [String],
+    pub(super) input: &'a Rope,
+}
+
 /// A question that waits until the log says that nothing newer was decided elsewhere.
 pub(super) enum Read {
     /// A command that reads.
-    Command { to: To, parsed: Parsed, input: Rope, asker: Asker },
-    /// Which version something has. Clients that fence others wait for a map by this answer, so it must not be an old one.
+    Command(Given),
+    /// Version of something. Clients that fence others wait for a map by this answer, so it must not be an old one.
     Version { session: SessionId, tid: u64, ask: MonGetVersion },
-    /// What became of a command that changes nothing, which was found in the newest state. That may not be durable yet.
+    /// Result of a command that changes nothing, which was found in the newest state. That may not be durable yet.
     Found(Vec<Outgoing>),
 }
 
@@ -49,8 +68,10 @@ impl Read {
     fn bytes(&self) -> usize {
         match self {
             // What was taken apart takes more room than its text.
-            Self::Command { to: To::Session(.., cmd), input, .. } => input.len() + 4 * cmd.iter().map(String::len).sum::<usize>(),
-            Self::Command { input, .. } => input.len(),
+            Self::Command(Given { to: To::Session(.., cmd), input, .. }) => {
+                input.len() + 4 * cmd.iter().map(String::len).sum::<usize>()
+            }
+            Self::Command(given) => given.input.len(),
             Self::Version { .. } | Self::Found(_) => 0,
         }
     }
@@ -58,7 +79,7 @@ impl Read {
     /// Returns who gave a command.
     pub(super) fn to(self) -> Option<To> {
         match self {
-            Self::Command { to, .. } => Some(to),
+            Self::Command(given) => Some(given.to),
             Self::Version { .. } | Self::Found(_) => None,
         }
     }
@@ -96,19 +117,9 @@ impl Reads {
 }
 
 impl Monitor {
-    /// A command of a session: `(kind, tid)` of its message.
-    #[expect(clippy::too_many_arguments, reason = "the parts of three kinds of message")]
-    pub(super) fn command(
-        &mut self,
-        now: Now,
-        side: Side,
-        session: SessionId,
-        (kind, tid): (u16, u64),
-        fsid: Fsid,
-        cmd: &[String],
-        input: &Rope,
-        out: &mut Outputs,
-    ) {
+    /// Takes a command of a session.
+    pub(super) fn command(&mut self, now: Now, asked: &Asked<'_>, out: &mut Outputs) {
+        let Asked { side, session, message: (kind, tid), fsid, cmd, input } = *asked;
         let Some(entry) = self.sessions.0.get(&(side, session)) else { return };
         let rights = entry.rights.clone();
         let asker = Asker { name: entry.peer.name.clone(), addr: entry.peer.addr, governs_osds: rights.may_lift_fences() };
@@ -132,7 +143,13 @@ impl Monitor {
         };
         let parsed = commands::parse(table, &cmd.concat());
         let parsed = if kind == MgrCommand::KIND { parsed.map_err(commands::as_manager) } else { parsed };
-        self.take_command(now, to, parsed, input.clone(), asker, (Some(&rights), told), out);
+        match parsed {
+            Ok(parsed) => {
+                let given = Given { to, parsed, input: input.clone(), asker };
+                self.take_command(now, given, (Some(&rights), told), out);
+            }
+            Err(refusal) => self.answer(to, Err(refusal), out),
+        }
     }
 
     /// A command of the own process.
@@ -142,53 +159,46 @@ impl Monitor {
         if parsed.as_ref().is_ok_and(|p| p.command.signature.prefix == "get_command_descriptions") {
             return self.answer(To::Call(call), Ok(Reply::data(commands::socket_descriptions())), out);
         }
-        self.take_command(now, To::Call(call), parsed, Rope::new(), asker, (None, true), out);
+        let to = To::Call(call);
+        match parsed {
+            Ok(parsed) => self.take_command(now, Given { to, parsed, input: Rope::new(), asker }, (None, true), out),
+            Err(refusal) => self.answer(to, Err(refusal), out),
+        }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "who asks for what, and how to answer")]
-    fn take_command(
-        &mut self,
-        now: Now,
-        to: To,
-        parsed: Result<Parsed, Refusal>,
-        input: Rope,
-        asker: Asker,
-        (rights, told): (Option<&Rights>, bool),
-        out: &mut Outputs,
-    ) {
-        let parsed = match parsed {
-            Ok(parsed) => parsed,
-            Err(refusal) => return self.answer(to, Err(refusal), out),
-        };
-        if let Err(refusal) = rights::allowed(&parsed, &asker, rights, told, !input.contiguous().trim_ascii().is_empty()) {
-            self.denied(now, &asker, &parsed);
-            return self.answer(to, Err(refusal), out);
+    /// Carries a command out, or lets it wait. `told`: it is said to a daemon itself.
+    fn take_command(&mut self, now: Now, given: Given, (rights, told): (Option<&Rights>, bool), out: &mut Outputs) {
+        let Given { parsed, input, asker, .. } = &given;
+        if let Err(refusal) = rights::allowed(parsed, asker, rights, told, !input.contiguous().trim_ascii().is_empty()) {
+            self.denied(now, asker, parsed);
+            return self.answer(given.to, Err(refusal), out);
         }
         if input.len() > INPUT {
             let refusal = Refusal::new(Errno::EFBIG, format!("an input of {} bytes is too large", input.len()));
-            return self.answer(to, Err(refusal), out);
+            return self.answer(given.to, Err(refusal), out);
         }
         if !self.leader.reigns() {
-            return self.without_reign(now, to, &parsed, &input, &asker, out);
-        }
-        if let commands::Run::Order(order) = parsed.command.row.run {
-            if parsed.writes() {
-                self.audit(now, &asker, &parsed);
-            }
-            // Without keys every name is believed, and none has rights of its own.
-            let who = (rights.is_some() && self.env.cephx()).then(|| asker.name.clone());
-            return self.order(to, order(&parsed.args), rights::may_in(&parsed, asker, rights), who, out);
+            return self.without_reign(now, given, out);
         }
         if parsed.writes() {
-            self.audit(now, &asker, &parsed);
-            self.write(now, to, &parsed, &input, &asker, out);
+            self.audit(now, asker, parsed);
+        }
+        if let commands::Run::Order(order) = parsed.command.row.run {
+            // Without keys every name is believed, and none has rights of its own.
+            let who = (rights.is_some() && self.env.cephx()).then(|| asker.name.clone());
+            let order = order(&parsed.args);
+            let Given { to, parsed, asker, .. } = given;
+            return self.order(to, order, rights::may_in(&parsed, asker, rights), who, out);
+        }
+        if parsed.writes() {
+            self.write(now, given, out);
         } else if self.leader.reads.has_room(READS) {
-            let refused = vec![self.outgoing(to.clone(), Ok(Reply::default()))];
-            if !self.read_later(Read::Command { to, parsed, input, asker }) {
+            let refused = vec![self.outgoing(given.to.clone(), Ok(Reply::default()))];
+            if !self.read_later(Read::Command(given)) {
                 self.not_proposed(now, refused, out);
             }
         } else {
-            self.answer(to, Err(Refusal::new(Errno::EBUSY, "too many commands wait")), out);
+            self.answer(given.to, Err(Refusal::new(Errno::EBUSY, "too many commands wait")), out);
         }
     }
 
@@ -208,31 +218,25 @@ impl Monitor {
     }
 
     /// A command to a monitor that does not lead, about itself: what it knows is told, nothing is changed.
-    fn without_reign(&mut self, now: Now, to: To, parsed: &Parsed, input: &Rope, asker: &Asker, out: &mut Outputs) {
+    fn without_reign(&mut self, now: Now, given: Given, out: &mut Outputs) {
+        let parsed = &given.parsed;
         if parsed.writes() || matches!(parsed.command.row.run, commands::Run::Order(_)) {
             let leader =
                 self.env.standing.leader.as_deref().map_or("nobody does now".to_owned(), |name| format!("mon.{name} does"));
             let own = &self.env.config.name;
-            return self.answer(to, Err(Refusal::new(Errno::EAGAIN, format!("mon.{own} does not lead, {leader}"))), out);
+            return self.answer(given.to, Err(Refusal::new(Errno::EAGAIN, format!("mon.{own} does not lead, {leader}"))), out);
         }
         self.standing_changed(now);
         let state = self.replica.applied.clone();
-        let mut cx = self.context(&state, now, [0; 16], parsed, input, asker);
+        let mut cx = self.context(&state, now, [0; 16], &given);
         let outcome = parsed.run(&mut cx);
-        self.answer(to, outcome, out);
+        self.answer(given.to, outcome, out);
     }
 
-    fn context<'a>(
-        &'a self,
-        state: &'a State,
-        now: Now,
-        chance: [u8; 16],
-        parsed: &Parsed,
-        input: &Rope,
-        asker: &'a Asker,
-    ) -> Cx<'a> {
-        let (format, input) = (parsed.format, input.contiguous());
-        Cx { chance, format, input, ..self.blank_context(state, now, asker) }
+    /// Returns what a command looks at.
+    fn context<'a>(&'a self, state: &'a State, now: Now, chance: [u8; 16], given: &'a Given) -> Cx<'a> {
+        let (format, input) = (given.parsed.format, given.input.contiguous());
+        Cx { chance, format, input, ..self.blank_context(state, now, &given.asker) }
     }
 
     /// Returns what a command without arguments, input and chance looks at.
@@ -278,7 +282,7 @@ impl Monitor {
     /// A read whose turn has come.
     pub(super) fn read(&mut self, now: Now, id: ReadId, out: &mut Outputs) {
         match self.leader.reads.remove(id.0) {
-            Some(Read::Command { to, parsed, input, asker }) => self.read_command(now, to, &parsed, &input, &asker, out),
+            Some(Read::Command(given)) => self.read_command(now, given, out),
             Some(Read::Version { session, tid, ask }) => {
                 let reply = super::maps::version(&self.replica.applied, &ask);
                 self.reply(session, tid, reply.encode());
@@ -288,25 +292,27 @@ impl Monitor {
         }
     }
 
-    fn read_command(&mut self, now: Now, to: To, parsed: &Parsed, input: &Rope, asker: &Asker, out: &mut Outputs) {
+    fn read_command(&mut self, now: Now, given: Given, out: &mut Outputs) {
+        let parsed = &given.parsed;
         let state = self.replica.applied.clone();
         self.standing_changed(now);
-        let mut cx = self.context(&state, now, [0; 16], parsed, input, asker);
+        let mut cx = self.context(&state, now, [0; 16], &given);
         let outcome = parsed.run(&mut cx);
         debug_assert!(!cx.writes(), "'{}' changes something but is not marked so", parsed.command.signature.prefix);
         let asks = cx.asks;
         self.take_asks(now, asks);
-        self.answer(to, outcome, out);
+        self.answer(given.to, outcome, out);
     }
 
-    fn write(&mut self, now: Now, to: To, parsed: &Parsed, input: &Rope, asker: &Asker, out: &mut Outputs) {
+    fn write(&mut self, now: Now, given: Given, out: &mut Outputs) {
         let state = self.newest().clone();
         let chance = self.random.key();
         self.standing_changed(now);
-        let mut cx = self.context(&state, now, chance, parsed, input, asker);
-        let mut outcome = parsed.run(&mut cx);
+        let mut cx = self.context(&state, now, chance, &given);
+        let mut outcome = given.parsed.run(&mut cx);
         let (changes, osdmap, log, instruct, asks) = (cx.changes, cx.osdmap, cx.log, cx.instruct, cx.asks);
         let mut entries = cx.entries;
+        let Given { to, asker, .. } = given;
         if outcome.is_ok()
             && let Some(refusal) = self.no_room(&changes, osdmap.as_ref())
         {

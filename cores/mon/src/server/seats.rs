@@ -50,7 +50,7 @@ pub(super) struct Waits {
     pub(super) member: Option<Mono>,
 }
 
-/// What is to be done.
+/// The step to be taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
     /// A host gets a monitor's name.
@@ -61,7 +61,7 @@ enum Step {
     Remove { mon: String },
 }
 
-/// What is known when it is decided.
+/// Knowledge on which it is decided.
 struct View<'a> {
     state: &'a State,
     hosts: BTreeMap<String, Host>,
@@ -217,7 +217,7 @@ pub(super) mod tests {
         state
     }
 
-    /// What a test says of the learners.
+    /// State of the learners as a test gives it.
     #[derive(Default)]
     struct Learners {
         close: BTreeSet<String>,

@@ -15,12 +15,12 @@ use types::{EntityName, Message, OsdId, SessionId};
 
 /// Bytes of the name of a host, as DNS has it. A longer one is no host's.
 const HOST: usize = 255;
-/// How long after it asked for the OSD map once a session hears of OSDs that die, without asking. A client asks once
+/// Time for which a session, after it asked for the OSD map once, hears of OSDs that die, without asking. A client asks once
 /// when it begins. If what it learns of dies in that very moment, it would ask again only when it holds its operation
 /// for late, after 10 to 15 s.
 const NEWCOMER: Duration = Duration::from_secs(30);
 
-/// Whose messenger.
+/// Side of the messenger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Side {
     /// The monitor's.
@@ -29,7 +29,7 @@ pub(crate) enum Side {
     Mgr,
 }
 
-/// What is sent when an entry is durable.
+/// Message that is sent when an entry is durable.
 #[derive(Clone, Debug)]
 pub(crate) enum Outgoing {
     /// A message to a session.
@@ -38,14 +38,14 @@ pub(crate) enum Outgoing {
     Answer(CallId, i32, String),
     /// An instruction to an OSD.
     Instruct(OsdId, String),
-    /// What became of the manager's wish.
+    /// Result of the manager's wish.
     Granted(RequestId, Result<Option<u64>, types::Errno>),
 }
 
 /// One session.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
-    /// Who.
+    /// The peer.
     pub(crate) peer: Arc<Peer>,
     /// May do what.
     pub(crate) rights: Rights,

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use types::{EntityAddr, Intervals, OsdId, PoolId, UTime};
 
-/// How long an OSD whose session ended may take to come back before it is marked down.
+/// Time that an OSD whose session ended may take to come back before it is marked down.
 const RECONNECT: Duration = Duration::from_secs(3);
 
 impl Monitor {
@@ -197,7 +197,7 @@ pub(super) fn fullness_changed(map: &maps::OsdMap, soft: &Soft, osd: OsdId) -> b
     fullness(map, soft, osd).is_some_and(|wanted| map.state(osd) & FULLNESS != wanted)
 }
 
-/// How full an OSD is, as the map has it.
+/// Bits of an OSD's fullness, as the map has it.
 const FULLNESS: u32 = bits::FULL | bits::BACKFILLFULL | bits::NEARFULL;
 
 fn full_osds(state: &State, soft: &Soft, inc: &mut Incremental) {

@@ -33,7 +33,7 @@ type Key = (Side, SessionId);
 struct Turn {
     /// The moment at which it would have used up nothing.
     rested: Mono,
-    /// What waits, and how many bytes each holds at the messenger.
+    /// Messages that wait, and the bytes that each holds at the messenger.
     waiting: VecDeque<(Message, usize)>,
 }
 
@@ -41,7 +41,7 @@ struct Turn {
 #[derive(Debug, Default)]
 pub(super) struct Turns(BTreeMap<Key, Turn>);
 
-/// What is to be done with a command.
+/// Verdict about a command.
 #[derive(Debug, PartialEq)]
 enum Verdict {
     /// It is dealt with.

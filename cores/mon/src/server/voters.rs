@@ -16,12 +16,12 @@ use quorum::{Membership, VoterId};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// How long a learner that is not heard is hoped for.
+/// Time for which a learner that is not heard is hoped for.
 const UNHEARD: Duration = Duration::from_secs(60);
-/// How long two voters hope for a third one that is heard.
+/// Time for which two voters hope for a third one that is heard.
 const TWO: Duration = Duration::from_secs(600);
 
-/// What is known when it is decided.
+/// Knowledge on which it is decided.
 pub(super) struct Look<'a> {
     /// Members of now.
     pub(super) members: &'a Membership,
@@ -31,15 +31,15 @@ pub(super) struct Look<'a> {
     pub(super) heard: BTreeSet<VoterId>,
     /// Members that lack so little that they may vote.
     pub(super) close: BTreeSet<VoterId>,
-    /// Who leads.
+    /// Orders about who leads.
     pub(super) leader: VoterId,
     /// It wants another one to lead.
     pub(super) hands_over: bool,
-    /// How long the answer was [`Next::Wait`].
+    /// Time for which the answer was [`Next::Wait`].
     pub(super) waited: Duration,
 }
 
-/// What is to be done.
+/// The step to be taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// These are to be the members.

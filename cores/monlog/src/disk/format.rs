@@ -21,9 +21,9 @@ pub(crate) const LEVELS: u32 = 3;
 pub(crate) const NEWEST: u32 = 4;
 /// Bytes of a superblock slot: two copies, so that one rotten block does not take the newest state away.
 pub(crate) const SLOT: usize = 2 * BLOCK;
-/// What a disk writes whole or not at all.
+/// Bytes that a disk writes whole or not at all.
 const SECTOR: usize = 512;
-/// Where area 0 begins.
+/// Offset of area 0.
 pub(crate) const AREAS_AT: u64 = 2 * SLOT as u64;
 
 const SUPER_MAGIC: [u8; 8] = *b"nacremon";
@@ -37,7 +37,7 @@ pub(crate) const MARKS_BYTES: usize = 4 << 10;
 /// Bytes of a group before its entries.
 pub(crate) const GROUP_HEAD: usize = 84;
 
-/// What a superblock says.
+/// Contents of a superblock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Super {
     /// Layout of the area: 1, or [`VERSION`] to [`NEWEST`].
@@ -65,7 +65,7 @@ pub(crate) fn version_at(level: types::level::Level) -> u32 {
     }
 }
 
-/// What stands in a superblock slot.
+/// Contents of a superblock's slot.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Slot {
     /// Zeros: never written.
@@ -199,7 +199,7 @@ pub(crate) fn is_zero(bytes: &[u8]) -> bool {
 /// The state and all that a voter knows beside it: what stands at an area's beginning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Snapshot {
-    /// Whose store it is.
+    /// Voter that the store belongs to.
     pub(crate) voter: VoterId,
     /// Term, vote, members, entries that are kept; marks of other members.
     pub(crate) saved: Saved,
@@ -308,10 +308,10 @@ impl Group {
     }
 }
 
-/// What a log area holds.
+/// Contents of a log area.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Replayed {
-    /// What the voter knows after the last group.
+    /// Knowledge of the voter after the last group.
     pub(crate) saved: Saved,
     /// Bytes that the whole groups take.
     pub(crate) end: usize,

@@ -37,12 +37,12 @@ const RESERVE: u64 = 5 << 18;
 const RESERVE_LOW: u64 = RESERVE / 2;
 /// Pause before more is claimed after the file system had nothing to give.
 const CLAIM_AGAIN: Duration = Duration::from_secs(10);
-/// How often the disk's sizes are asked for.
+/// Interval at which the disk's sizes are asked for.
 const STAT_EVERY: Duration = Duration::from_secs(2);
 /// The token of that question, which may be asked while anything else is under way.
 const STATS: Token = Token(1 << 55);
 
-/// What came of what was asked.
+/// Result of what was asked.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// The disk has never been used. The owner writes the first snapshot.
@@ -533,7 +533,7 @@ impl Journal {
         self.request(DiskOp::Write { offset, data, durable: true }, out);
     }
 
-    /// What is to be written does not fit the area and never will. The monitor is as one whose host is full: it answers
+    /// Gives up what is to be written: it does not fit the area and never will. The monitor is as one whose host is full: it answers
     /// what reads, and tells.
     fn wait_for_ever(&mut self, phase: Phase) {
         self.phase = phase;

@@ -8,14 +8,14 @@ const MAGIC: [u8; 8] = *b"nacrebak";
 /// Layout of the file.
 const VERSION: u32 = 1;
 
-/// What a backup holds.
+/// Contents of a backup.
 pub(super) struct Backup {
     pub(super) stamp: UTime,
     pub(super) term: u64,
     pub(super) state: State,
 }
 
-/// What a backup tells about itself.
+/// Header of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
     /// The cluster.

@@ -69,7 +69,7 @@ pub struct Seat {
     pub now: UTime,
 }
 
-/// What is known beside the monitor's store or backup.
+/// Knowledge beside the monitor's store or backup.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     /// The newest OSD map that an OSD has, as bytes.

@@ -27,7 +27,7 @@ pub(crate) struct Stored {
     pub(crate) at: Position,
     /// Entries behind the snapshot.
     pub(crate) entries: usize,
-    /// What is wrong without loss.
+    /// Findings without loss.
     pub(crate) minor: Vec<String>,
 }
 

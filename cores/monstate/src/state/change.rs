@@ -32,7 +32,7 @@ pub enum Change {
     MgrMap(Bytes),
     /// Options that somebody sets or removes.
     Config {
-        /// Who changes them.
+        /// Author of the change.
         by: String,
         /// Section, name, value; without a value the option is removed.
         set: Vec<(String, String, Option<String>)>,
@@ -74,11 +74,11 @@ pub enum Change {
     },
     /// Lines for the cluster log.
     Log(Vec<LogEntry>),
-    /// What an OSD says about itself.
+    /// Texts of an OSD about itself.
     OsdMetadata {
         /// The OSD's number.
         osd: OsdId,
-        /// What it says; none removes it.
+        /// Its texts; none removes them.
         metadata: Option<BTreeMap<String, String>>,
     },
     /// Nobody needs what leads to OSD maps older than this one.
@@ -90,19 +90,19 @@ pub enum Change {
     Mon {
         /// Its name.
         name: String,
-        /// What is known of it; none removes it.
+        /// Its record; none removes it.
         record: Option<MonRecord>,
     },
     /// Numbers that a monitor may give to clients. They are above all that were given before.
     IdRange {
         /// Number of its store.
         voter: u64,
-        /// Which.
+        /// The ids.
         range: IdRange,
     },
     /// A request of a client was done with the changes beside this one.
     Done {
-        /// Which.
+        /// The key.
         key: RequestKey,
         /// The answer.
         answer: Answered,

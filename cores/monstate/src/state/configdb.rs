@@ -14,7 +14,7 @@ pub struct Step {
     pub version: u64,
     /// Time when it was made.
     pub stamp: UTime,
-    /// Who made it.
+    /// Author of the version.
     pub by: String,
     /// The options that changed.
     pub items: Vec<Item>,
@@ -67,7 +67,7 @@ impl Decode for VecStep {
 /// A section's name, in its two parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// Whom it is for: `global`, `osd`, `osd.0`
+    /// Daemons that it is for: `global`, `osd`, `osd.0`
     pub who: String,
     /// Its mask: `class:ssd`, `host:a`; empty for none.
     pub mask: String,

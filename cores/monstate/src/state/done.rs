@@ -31,7 +31,7 @@ const BESIDE: usize = 64;
 /// Tables of clients: one of them is copied for a new answer.
 const TABLES: usize = 16;
 
-/// What a slice has of one client.
+/// Answers of one client in a slice.
 #[derive(Clone, Copy, Debug)]
 struct Of {
     answers: usize,
@@ -46,7 +46,7 @@ struct Slice {
     since: u32,
     /// Oldest first.
     answers: VecDeque<(RequestKey, Answered)>,
-    /// Whose they are.
+    /// Answers by client.
     of: BTreeMap<u64, Of>,
 }
 
@@ -76,7 +76,7 @@ impl Slice {
     }
 }
 
-/// What the answers of one client take.
+/// Bytes that the answers of one client take.
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
     answers: usize,
@@ -92,11 +92,11 @@ pub struct Done {
     count: usize,
     /// Bytes of all.
     bytes: usize,
-    /// What each client's take; [`TABLES`] of them, or none yet.
+    /// Bytes of each client; [`TABLES`] of them, or none yet.
     shares: Vec<Arc<BTreeMap<u64, Share>>>,
 }
 
-/// What is remembered is the same, however it came to be.
+/// Compares what is remembered, however it came to be.
 impl PartialEq for Done {
     fn eq(&self, other: &Self) -> bool {
         let text = |done: &Self| done.slices.values().map(|slice| (slice.since, slice.answers.len())).collect::<Vec<_>>();

@@ -64,9 +64,9 @@ pub struct State {
     pub log: Arc<VecDeque<Arc<LogEntry>>>,
     /// Number of lines that there ever were.
     pub log_version: u64,
-    /// What OSDs say about themselves.
+    /// Texts of OSDs about themselves.
     pub osd_metadata: Arc<BTreeMap<OsdId, BTreeMap<String, String>>>,
-    /// What monitors know of each other.
+    /// Knowledge of monitors about each other.
     pub quorum: Arc<Quorum>,
 }
 

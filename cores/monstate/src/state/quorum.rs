@@ -17,7 +17,7 @@ pub struct MonRecord {
     pub mgr_name: String,
     /// Place where its manager is reached.
     pub mgr_addrs: EntityAddrVec,
-    /// What `mon metadata` prints.
+    /// Output of `mon metadata`.
     pub metadata: BTreeMap<String, String>,
 }
 denc::plain!(MonRecord { voter, mgr_name, mgr_addrs, metadata });
@@ -50,7 +50,7 @@ denc::plain!(RequestKey { client, tid, kind });
 /// An answer, as it is kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answered {
-    /// What its header says.
+    /// Its header.
     pub head: Carried,
     /// Its data part.
     pub data: Bytes,

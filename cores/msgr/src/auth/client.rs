@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use types::{EntityName, EntityType};
 
-/// How this side shows who it is.
+/// Method by which this side shows who it is.
 #[derive(Clone, Debug)]
 pub enum ClientMethod {
     /// It just says it.
@@ -40,12 +40,12 @@ struct Ticket {
     renew: Mono,
 }
 
-/// Who this side is to those that it connects to, and the tickets that it got.
+/// Identity of this side to those that it connects to, and the tickets that it got.
 #[derive(Clone, Debug)]
 pub struct ClientAuth {
     /// Own name.
     pub name: EntityName,
-    /// How it is shown.
+    /// Method by which it is shown.
     pub method: ClientMethod,
     /// Given by the monitors at the first connection; 0 before.
     pub global_id: u64,
@@ -61,14 +61,14 @@ pub struct ClientAuth {
     asked: Option<Mono>,
     /// The monitor did not take the authentication ticket: the key must be proven again.
     denied: bool,
-    /// How often a monitor refused the own key since one took it last.
+    /// Number of times that a monitor refused the own key since one took it last.
     refusals: u32,
 }
 
 /// After so long an unanswered renewal is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(10);
 
-/// Where an outgoing connection's authentication stands.
+/// Progress of an outgoing connection's authentication.
 #[derive(Debug)]
 pub(crate) enum ClientProgress {
     Plain,

@@ -18,7 +18,7 @@ const TYPE_AES: u16 = 1;
 const IV: &[u8; 16] = b"cephsageyudagreg";
 /// Starts every sealed plaintext, to tell a wrong key from garbage.
 const MAGIC: u64 = 0xff00_9cad_8826_aa55;
-/// What is signed begins with this, so that a signature of a ticket is none of anything else.
+/// Beginning of what is signed, so that a signature of a ticket is none of anything else.
 const SIGNED: &[u8] = b"nacre: a sealed ticket";
 /// Bytes of a signature (HMAC-SHA-256).
 const SIGNATURE: usize = 32;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use types::EntityName;
 
-/// What the auth database holds about one entity.
+/// Record of one entity in the auth database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EntityKey {
     /// Its secret.
@@ -22,7 +22,7 @@ pub struct Keyring {
     pub entities: BTreeMap<EntityName, EntityKey>,
 }
 
-/// Why a text is no keyring.
+/// Reason why a text is no keyring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyringError {
     /// It is no file of options at all.

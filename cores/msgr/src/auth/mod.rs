@@ -23,7 +23,7 @@ use denc::DecodeError;
 use std::fmt;
 use types::{EntityName, UTime};
 
-/// How entities show who they are.
+/// Method by which entities show who they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Method {
@@ -43,7 +43,7 @@ impl Method {
     }
 }
 
-/// Why authentication failed.
+/// Reason why authentication failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AuthError {
     /// Sealed bytes do not open with the key that should fit.
@@ -74,7 +74,7 @@ impl fmt::Display for AuthError {
 
 impl std::error::Error for AuthError {}
 
-/// How accepted connections are judged.
+/// Judge of accepted connections.
 #[derive(Clone, Debug)]
 pub enum Acceptor {
     /// Nobody is accepted (a pure client).
@@ -108,7 +108,7 @@ impl Auth {
     }
 }
 
-/// What an accepted peer turned out to be.
+/// Identity and rights of an accepted peer.
 #[derive(Clone, Debug)]
 pub(crate) struct Granted {
     pub(crate) name: EntityName,
@@ -123,7 +123,7 @@ pub(crate) struct Granted {
     pub(crate) keys: SessionKeys,
 }
 
-/// What both sides know after authentication.
+/// Keys that both sides know after authentication.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SessionKeys {
     /// Signs the transcript; `None` without authentication.
@@ -143,7 +143,7 @@ pub(crate) enum Step {
     Done(Box<Granted>),
 }
 
-/// Where an accepted connection's authentication stands.
+/// Progress of an accepted connection's authentication.
 #[derive(Debug, Default)]
 pub(crate) enum Progress {
     #[default]
@@ -154,7 +154,7 @@ pub(crate) enum Progress {
     Authorizing { mode: Mode, challenge: u64 },
 }
 
-/// What judging a peer may depend on.
+/// Facts that judging a peer may depend on.
 pub(crate) struct Ctx<'a> {
     pub(crate) now: UTime,
     pub(crate) random: &'a mut Random,

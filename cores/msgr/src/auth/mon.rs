@@ -38,7 +38,7 @@ impl GlobalIds {
 /// talk before they have agreed on anything.
 pub const MONITOR_ID: u64 = u64::MAX;
 
-/// What a monitor judges peers by. The monitor keeps it in step with its database.
+/// Database by which a monitor judges peers. The monitor keeps it in step with its database.
 #[derive(Clone, Debug)]
 pub struct MonAuth {
     /// Allowed methods.
@@ -50,9 +50,9 @@ pub struct MonAuth {
     pub services: BTreeMap<EntityType, RotatingKeys>,
     /// Ids for newcomers.
     pub global_ids: GlobalIds,
-    /// How long an authentication ticket holds.
+    /// Time for which an authentication ticket holds.
     pub auth_lifetime: Duration,
-    /// How long a service's ticket holds.
+    /// Time for which a service's ticket holds.
     pub service_lifetime: Duration,
     /// True if a client may take up its old global id without the ticket that goes with it.
     pub insecure_reclaim: bool,

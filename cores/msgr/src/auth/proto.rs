@@ -35,7 +35,7 @@ impl Request {
     }
 }
 
-/// Who asks, without authentication or before it.
+/// Identity that an asker claims, without authentication or before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
     pub(crate) kind: u8,
@@ -174,7 +174,7 @@ impl AuthCaps {
     }
 }
 
-/// Who the holder of a ticket is and until when it holds.
+/// Identity of the holder of a ticket, and until when it holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AuthTicket {
     pub(crate) name: EntityName,
@@ -298,7 +298,7 @@ impl Encode for AuthorizeReply {
     }
 }
 
-/// How long a ticket may hold, whatever the options of the monitors say: a year.
+/// Time for which a ticket may hold, whatever the options of the monitors say: a year.
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 
 /// Opens a ticket with whichever key sealed it. One that does not say what monitors write there is refused: of a program that signs none, that is

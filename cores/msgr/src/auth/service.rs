@@ -8,19 +8,19 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use types::{EntityName, EntityType, UTime};
 
-/// What a service (an OSD, the manager) judges peers by.
+/// Keys by which a service (an OSD, the manager) judges peers.
 #[derive(Clone, Debug)]
 pub struct ServiceAuth {
     /// Allowed methods.
     pub methods: Vec<Method>,
-    /// Which service this is.
+    /// Kind of this service.
     pub service: EntityType,
     /// Its keys, as the monitor last told them.
     pub keys: RotatingKeys,
-    /// How far beyond its time a ticket is still taken: clocks jump and differ. What bounds a ticket's life for sure is
+    /// Time beyond its end for which a ticket is still taken: clocks jump and differ. What bounds a ticket's life for sure is
     /// that its key is let go.
     pub tolerance: Duration,
-    /// Whose older tickets are not taken any more.
+    /// Entities whose older tickets are not taken any more.
     pub revoked: BTreeMap<EntityName, Revoked>,
 }
 

@@ -6,7 +6,7 @@ use types::{EntityAddr, EntityAddrVec};
 pub(crate) use crate::auth::proto::Request as AuthRequest;
 use bytes::Bytes;
 
-/// What both sides say first: how many bytes follow, what is supported, what is required.
+/// First words of both sides: how many bytes follow, what is supported, what is required.
 pub(crate) const BANNER: &[u8; 26] = b"ceph v2\n\x10\0\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 /// The part of the banner that says "msgr2", and the length of the rest.
 pub(crate) const BANNER_HEAD: usize = 10;

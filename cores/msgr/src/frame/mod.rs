@@ -98,7 +98,7 @@ pub(crate) const fn padded(n: usize) -> usize {
     n.div_ceil(BLOCK) * BLOCK
 }
 
-/// Why a stream cannot be read any further. The fault is the sender's, or the network's.
+/// Reason why a stream cannot be read any further. The fault is the sender's, or the network's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FrameError {
     NotMsgr2,

@@ -13,7 +13,7 @@ const DIRECT: usize = 32 << 10;
 /// Accounted for each message beside its bytes, so that empty ones are bounded too.
 const OVERHEAD: usize = 256;
 
-/// What a stream gives.
+/// Result of reading a stream.
 #[derive(Debug)]
 pub(crate) enum Frame {
     /// The peer's banner, with the features that it requires.

@@ -8,7 +8,7 @@ use node::{Buf, ConnId, Level, Mono, Output, Outputs};
 use std::net::SocketAddr;
 use types::{EntityType, SessionId};
 
-/// How far a connection's handshake is; the same steps on both sides.
+/// Progress of a connection's handshake; the same steps on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// TCP is connecting.
@@ -21,7 +21,7 @@ pub(super) enum Phase {
     Ready,
 }
 
-/// Why a connection ends, and how much that matters.
+/// Reason why a connection ends, and how much that matters.
 #[derive(Debug)]
 pub(super) struct Fault {
     pub(super) level: Level,
@@ -90,7 +90,7 @@ pub(super) struct Conn {
     /// Received and not read, because the throttle is shut: bytes `.1...2` of the buffer.
     pub(super) parked: Option<(Buf, usize, usize)>,
     pub(super) session: Option<SessionId>,
-    /// What the peer acts as, from HELLO.
+    /// Kind of daemon or client that the peer acts as, from HELLO.
     pub(super) kind: EntityType,
     pub(super) rounds: u8,
     pub(super) progress: Progress,
@@ -100,7 +100,7 @@ pub(super) struct Conn {
     pub(super) mode: Mode,
     /// A monitor's challenge in this handshake, for renewals.
     pub(super) challenge: Option<u64>,
-    /// Who the peer says it is, once it said so, and how it was refused.
+    /// Name that the peer claims, once it said so, and how it was refused.
     pub(super) claimed: String,
     pub(super) refused: Option<String>,
     /// The peer's signature must be this.

@@ -25,7 +25,7 @@ use types::EntityName;
 
 /// Entities whose refusals are counted each by itself.
 const REFUSED: usize = 64;
-/// How long a refusal is told of.
+/// Time for which a refusal is told of.
 const LATELY: Duration = Duration::from_secs(300);
 
 /// Accepted sessions of clients.
@@ -34,7 +34,7 @@ pub(super) struct Crowd {
     all: usize,
     by_name: BTreeMap<EntityName, usize>,
     by_place: BTreeMap<(EntityName, Option<IpAddr>), usize>,
-    /// Who was turned away lately: how often, and when last.
+    /// Entities that were turned away lately: how often, and when last.
     refused: BTreeMap<EntityName, (u64, Mono)>,
 }
 

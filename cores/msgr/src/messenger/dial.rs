@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use types::{AddrType, EntityAddr, EntityAddrVec, EntityName, EntityType, SessionId};
 
-/// How often it is looked whether a missing ticket came.
+/// Interval at which it is checked whether a missing ticket came.
 const TICKET_POLL: Duration = Duration::from_millis(50);
 
 impl Messenger {

@@ -9,7 +9,7 @@ use node::{Buf, ConnId, Mono, Now, Outputs};
 use std::time::Duration;
 use types::{Message, SessionId};
 
-/// How long an acknowledgement waits for a message that could carry it.
+/// Time for which an acknowledgement waits for a message that could carry it.
 const ACK_DELAY: Duration = Duration::from_millis(50);
 
 /// Bytes that wait to be sent on a connection from which on they count together with the others'.
@@ -18,7 +18,7 @@ const WORTH_NOTING: usize = 64 << 10;
 /// Bytes of a message from which on it is looked at while it comes.
 const LARGE: usize = 1 << 20;
 
-/// Whether a message may come in.
+/// Verdict on whether a message may come in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Admission {
     Yes,

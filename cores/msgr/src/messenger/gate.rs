@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Lines that may come at once, and per second afterwards.
 const BURST: u64 = 50;
 const PER_SECOND: u64 = 10;
-/// What this side tries again and again in vain is written once in this time.
+/// Time in which it is written once what this side tries in vain.
 const AGAIN: Duration = Duration::from_secs(60);
 /// Such lines that are remembered.
 const REMEMBERED: usize = 256;
@@ -16,7 +16,7 @@ const REMEMBERED: usize = 256;
 struct Said {
     at: Mono,
     what: String,
-    /// How often it would have been written since.
+    /// Number of times that it would have been written since.
     times: u64,
 }
 

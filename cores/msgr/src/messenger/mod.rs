@@ -74,7 +74,7 @@ pub struct Messenger {
     crowd: Crowd,
     /// Messages that were too long for their receivers.
     unsendable: u64,
-    /// What is to be said of the first of them in this turn.
+    /// Line about the first of them in this turn.
     complaint: Option<String>,
 }
 

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use types::{EntityAddr, EntityName};
 
-/// How long a connection stands at the second refusal, and at most.
+/// Time for which a connection stands at the second refusal, and at most.
 const FIRST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(20);
 /// After this time without a refusal a client is like any other again. Longer than a connection stands.
@@ -27,7 +27,7 @@ struct Refusals {
     last: Mono,
 }
 
-/// Who was refused, and which connections stand unread because of that.
+/// Entities that were refused, and connections that stand unread because of that.
 #[derive(Default)]
 pub(super) struct Penalties {
     refused: BTreeMap<Client, Refusals>,

@@ -42,7 +42,7 @@ pub(super) struct Session {
     pub(super) conn: Option<ConnId>,
     /// Messages that are not acknowledged (lossless) or not written (lossy), oldest first.
     queue: VecDeque<Queued>,
-    /// How many of them are written on the present connection.
+    /// Number of them that are written on the present connection.
     written: usize,
     /// Bytes of those that are not.
     waiting: usize,

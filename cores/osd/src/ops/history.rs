@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How long an operation is remembered.
+/// Time for which an operation is remembered.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
 /// An operation that is over.
@@ -38,14 +38,14 @@ impl Finished {
     }
 }
 
-/// What is remembered.
+/// Operations that are remembered.
 #[derive(Default)]
 pub(crate) struct History {
     /// The slowest, oldest first.
     slowest: Vec<Finished>,
     /// Those slower than the complaint time, oldest first.
     slow: VecDeque<Finished>,
-    /// What an operation must take to get among the slowest.
+    /// Time that an operation must take to get among the slowest.
     floor: Duration,
     /// Time when the oldest of the slowest is forgotten.
     next: Option<Mono>,

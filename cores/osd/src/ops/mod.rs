@@ -57,7 +57,7 @@ pub(crate) struct OpTable {
     serial: u32,
     /// Those that were answered in this round.
     answered: Vec<OpKey>,
-    /// What is remembered of those that are over.
+    /// History of those that are over.
     pub(crate) history: History,
     pub(crate) sub_ops: SubOps,
     /// Bytes that operations looked at, and nobody asked about yet.

@@ -17,7 +17,7 @@ const COPIES: usize = 9;
 /// Codes of the vector that are told.
 const CODES: usize = 4;
 
-/// Where an operation is.
+/// Place of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Place {
     /// In one of the OSD's own queues: for a map, for a group, for room for its answer.
@@ -29,7 +29,7 @@ pub(crate) enum Place {
     Answered,
 }
 
-/// What an operation waits for.
+/// Thing that an operation waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     /// A map that this OSD does not have yet.
@@ -42,7 +42,7 @@ pub(crate) enum Wait {
     InGroup(Step),
 }
 
-/// What is known of an operation when it arrives.
+/// Facts of an operation when it arrives.
 #[derive(Default)]
 pub(crate) struct Arrival {
     pub(crate) session: SessionId,
@@ -55,7 +55,7 @@ pub(crate) struct Arrival {
     pub(crate) request: Request,
 }
 
-/// What is asked, as far as it is told.
+/// Request, as far as it is told.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Request {
     pub(crate) kind: Kind,
@@ -124,7 +124,7 @@ impl CopyStates {
     }
 }
 
-/// What an operation waited for, in order.
+/// Waits of an operation, in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waits {
     count: u8,

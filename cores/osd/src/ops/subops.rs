@@ -19,7 +19,7 @@ struct Done {
 pub(crate) struct SubOps {
     /// Clients' writes and work of the group.
     writes: Done,
-    /// What brought objects that this copy lacked.
+    /// Updates that brought objects that this copy lacked.
     pushes: Done,
     queue: Latency,
     journal: Latency,

@@ -56,10 +56,10 @@ pub(crate) struct Commit {
     pub(crate) version: EVersion,
 }
 
-/// What every copy has. See the module's text.
+/// State that every copy has. See the module's text.
 pub(crate) struct Core {
     pub(crate) id: SpgId,
-    /// How the pool keeps objects. A pool never changes that.
+    /// Scheme by which the pool keeps objects. A pool never changes that.
     pub(crate) scheme: Scheme,
     pub(crate) info: Info,
     pub(crate) history: History,
@@ -72,7 +72,7 @@ pub(crate) struct Core {
     pub(crate) tickets: u64,
     /// Objects that the log names and that this copy lacks.
     pub(crate) missing: Missing,
-    /// What lies collected in the store, of objects that come in several bodies.
+    /// Objects that lie collected in the store, of objects that come in several bodies.
     pub(crate) collected: BTreeSet<ObjectId>,
     /// Transactions of this group that are not durable, oldest first.
     pub(crate) commits: VecDeque<Commit>,

@@ -5,7 +5,7 @@ use crate::api::Ctx;
 use crate::body::Body;
 use crate::entry::LogEntry;
 use crate::info::ObjectInfo;
-use crate::letter::{Letter, Sought};
+use crate::letter::Sought;
 use crate::meta;
 use crate::missing::Base;
 use crate::object::Piece;
@@ -132,12 +132,6 @@ impl Core {
         if let Some(lack) = self.missing.get_mut(object) {
             lack.base = None;
         }
-    }
-
-    /// The question for an object that is missing here, to be asked again.
-    pub(crate) fn part_wish(&self, object: &HObject) -> Option<Letter> {
-        let base = self.missing.get(object)?.base.clone()?;
-        Some(Letter::PullPart(object.clone(), base))
     }
 
     /// Objects of which a body brings a part that does not fit to what this copy has.

@@ -31,7 +31,7 @@ const ROLLBACK: u64 = 8 << 20;
 /// Bytes that each key takes beside its own.
 const KEY: usize = 8;
 
-/// What changes bring, in bytes.
+/// Bytes that changes bring.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Made {
     /// Data.

@@ -17,7 +17,7 @@ const LOOK_AT: usize = 4;
 /// The namespace that stands for all.
 const ALL_NAMESPACES: &[u8] = b"\x01";
 
-/// What a page came to.
+/// Result of a page.
 struct Listed {
     next: HObject,
     entries: Vec<ListEntry>,
@@ -104,7 +104,7 @@ fn list(env: &Env<'_>, request: &OsdOp, op: &Op, slot: &mut OpResult) -> Exec<i3
     Ok(i32::from(listed.done))
 }
 
-/// Whether an attribute's value is what the client gave.
+/// Comparison of an attribute's value with what the client gave.
 type Judge = fn(value: &[u8], given: &[u8]) -> bool;
 
 /// Returns who judges for a filter of this kind: `plain`, which compares, or an object class.

@@ -10,7 +10,7 @@ use types::{ObjectId, Rope, UTime};
 
 const LAYOUT: u64 = 1;
 
-/// What a copier asks for next.
+/// Portion that a copier asks for next.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PortionWish {
     /// Data from here on.

@@ -24,10 +24,10 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use types::{EVersion, Epoch, Errno, Feature, HObject, Intervals, Locator, ObjectId, ReqId, SnapId, SpgId};
 
-/// What an execution looks at besides its operation.
+/// Surroundings of an execution besides its operation.
 pub(crate) struct Env<'a> {
     pub(crate) store: &'a dyn View,
-    /// How the pool keeps objects.
+    /// Scheme by which the pool keeps objects.
     pub(crate) scheme: &'a Scheme,
     pub(crate) hold: Hold,
     pub(crate) config: &'a Config,
@@ -45,7 +45,7 @@ pub(crate) struct Env<'a> {
     pub(crate) notify_id: u64,
     /// The group was scrubbed before.
     pub(crate) scrubbed: bool,
-    /// What scrubs found in this interval.
+    /// Findings of scrubs in this interval.
     pub(crate) findings: Option<&'a Findings>,
     /// First epoch of the interval.
     pub(crate) since: Epoch,
@@ -90,7 +90,7 @@ impl Env<'_> {
     }
 }
 
-/// Why an execution did not go on.
+/// Reason why an execution did not go on.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// Something must be fetched, or is damaged.
@@ -127,7 +127,7 @@ pub(crate) type Exec<T = ()> = Result<T, Stop>;
 /// A source that must be copied before the vector can run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CopyWish {
-    /// Which operation of the vector wants it.
+    /// Index of the operation of the vector that wants it.
     pub(crate) index: usize,
     pub(crate) name: Bytes,
     pub(crate) locator: Locator,
@@ -158,7 +158,7 @@ impl Object {
     }
 }
 
-/// What happens besides the store's change, when the outcome is released.
+/// Effect besides the store's change, when the outcome is released.
 #[derive(Debug)]
 pub(crate) enum Side {
     /// A watch is held by the operation's session from now on.
@@ -176,9 +176,9 @@ pub(crate) enum Side {
 /// A logged change, ready for submission.
 #[derive(Default)]
 pub(crate) struct Change {
-    /// What happens, for all copies; where these have shards, in offsets of the object first, then on the own shard.
+    /// Change for all copies; where these have shards, in offsets of the object first, then on the own shard.
     pub(crate) body: Body,
-    /// What happens on each shard, where copies have shards.
+    /// Change of each shard, where copies have shards.
     pub(crate) shares: Option<Shares>,
     /// The object's data are replaced by all that it is to have.
     pub(crate) whole: bool,
@@ -192,7 +192,7 @@ impl From<Body> for Box<Change> {
     }
 }
 
-/// What an execution came to.
+/// Result of an execution.
 pub(crate) enum Outcome {
     /// Answered without a look at the object, or about one that is not there.
     Refused(i32),
@@ -217,7 +217,7 @@ pub(crate) struct Run<'a> {
     pub(crate) snap_seq: u64,
     /// Newest first, removed ones left out.
     pub(crate) snaps: Vec<u64>,
-    /// What happens to the object.
+    /// Changes of the object.
     pub(crate) changes: Vec<ObjectChange>,
     /// Bytes that those bring.
     pub(crate) made: Made,

@@ -30,6 +30,7 @@ use crate::primary::Primary;
 use crate::primary::backfill::Backfill;
 use crate::primary::members::{Member, Source, named};
 use crate::primary::scrub::Order;
+use crate::questions::Subject;
 use crate::scheme::{Plan, continues};
 use bytes::Bytes;
 use maps::pool_flags;
@@ -39,10 +40,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::{CopyId, EVersion, HObject, OsdId, PgState, is_osd};
 
-/// What is not answered is asked again after this, also by the monitors.
+/// Monitors are asked again after this, and the steps look whether they can go on.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// Where the steps are.
+/// The step that is under way.
 pub(crate) enum Step {
     Drain,
     Ask,
@@ -76,7 +77,7 @@ pub(crate) struct Peering {
     pub(crate) step: Step,
     /// The primary that is being made: what is known of the other copies, and who watches what.
     pub(crate) primary: Box<Primary>,
-    /// How it ended. The group looks at it after each call, and nothing is done any more.
+    /// Its end. The group looks at it after each call, and nothing is done any more.
     pub(crate) outcome: Option<Outcome>,
     /// What the other copies told.
     infos: BTreeMap<CopyId, PeerInfo>,
@@ -84,8 +85,6 @@ pub(crate) struct Peering {
     empty: BTreeSet<CopyId>,
     /// Who cannot read what he holds.
     unable: BTreeSet<CopyId>,
-    /// Who was asked.
-    asked: BTreeSet<CopyId>,
     /// Who is waited for, beyond those who were asked: down, and perhaps the only one who knows something.
     pub(crate) needed: BTreeSet<CopyId>,
     /// No copy is complete.
@@ -109,7 +108,6 @@ impl Peering {
             infos: BTreeMap::new(),
             empty: BTreeSet::new(),
             unable: BTreeSet::new(),
-            asked: BTreeSet::new(),
             needed: BTreeSet::new(),
             incomplete: false,
             plan: Plan::default(),
@@ -132,7 +130,7 @@ impl Peering {
     }
 
     pub(crate) fn deadline(&self) -> Mono {
-        self.again.min(self.wait.unwrap_or(Mono::NEVER))
+        self.again.min(self.wait.unwrap_or(Mono::NEVER)).min(self.primary.questions.deadline())
     }
 
     /// Returns who is waited for.
@@ -141,8 +139,13 @@ impl Peering {
             let members = self.primary.members.all.iter();
             return members.filter(|(_, member)| member.acting && !member.activated).map(|(copy, _)| *copy).collect();
         }
-        let silent = self.asked.iter().filter(|copy| !self.is_heard(**copy));
-        self.needed.iter().chain(silent).copied().collect::<BTreeSet<_>>().into_iter().collect()
+        self.needed.iter().copied().chain(self.silent()).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// Returns who was asked what he holds, and has not answered.
+    fn silent(&self) -> impl Iterator<Item = CopyId> {
+        let asked = self.primary.questions.iter().filter(|(_, subject, _)| **subject == Subject::Holdings);
+        asked.map(|(copy, ..)| copy)
     }
 
     /// Returns true if a copy has answered.
@@ -235,8 +238,7 @@ impl Peering {
             self.forget_who_is_gone(ctx);
         }
         if matches!(self.step, Step::Activate) {
-            let silent = self.primary.members.all.iter().filter(|(_, member)| !member.activated).map(|(copy, _)| *copy);
-            silent.collect::<Vec<_>>().into_iter().for_each(|copy| self.primary.resend(core, ctx, copy));
+            self.primary.questions.repeat(core, ctx, |_, subject| *subject == Subject::Activation);
         }
         self.step(core, ctx);
     }
@@ -250,7 +252,8 @@ impl Peering {
         self.infos.retain(|copy, _| stays(copy));
         self.empty.retain(&stays);
         self.unable.retain(&stays);
-        self.asked.retain(&stays);
+        let early = |subject: &Subject| matches!(subject, Subject::Holdings | Subject::Log);
+        self.primary.questions.withdraw(|copy, subject| early(subject) && !stays(&copy));
         let waits_for_nobody = match &self.step {
             Step::Fetch(from) => !stays(from),
             Step::Wish(acting) => !acting.iter().filter(|osd| is_osd(**osd)).all(|osd| here(*osd)),
@@ -318,13 +321,13 @@ impl Peering {
         let probe = if blank && known.is_none() { everybody() } else { prior.probe.clone() };
         let blocked = !prior.needed.is_empty() && prior.needed != self.needed;
         self.needed = prior.needed;
-        self.asked.retain(|copy| ctx.map.is_up(copy.osd));
-        let fresh: Vec<CopyId> = probe.into_iter().filter(|copy| self.asked.insert(*copy)).collect();
-        let silent = self.asked.iter().any(|copy| !self.is_heard(*copy));
-        let heard = fresh.is_empty() && !silent && self.needed.is_empty();
-        for copy in fresh {
-            core.tell(ctx, copy, &Letter::Query);
+        self.primary.questions.withdraw(|copy, subject| *subject == Subject::Holdings && !ctx.map.is_up(copy.osd));
+        for copy in probe {
+            if !self.is_heard(copy) && !self.primary.questions.is_open(copy, Subject::Holdings) {
+                self.primary.questions.ask(core, ctx, copy, Subject::Holdings, Letter::Query);
+            }
         }
+        let heard = self.silent().next().is_none() && self.needed.is_empty();
         if blocked {
             core.log_line(ctx, Level::Warn, format!("does not serve: {}", self.because(core)));
         }
@@ -367,7 +370,7 @@ impl Peering {
         }
         let after = common(&core.peer_info().runs, &infos[&chosen.leader].runs);
         self.step = Step::Fetch(chosen.leader);
-        core.tell(ctx, chosen.leader, &Letter::LogWish(after));
+        self.primary.questions.ask(core, ctx, chosen.leader, Subject::Log, Letter::LogWish(after));
         false
     }
 
@@ -484,17 +487,15 @@ impl Peering {
             let dups = if begin.is_none() { core.log.duplicates().cloned().collect() } else { Vec::new() };
             let (info, history, missing) = (core.info.clone(), core.history.clone(), Vec::new());
             let part = LogPart { info, history, common, anew: begin.is_none(), entries, dups, missing };
-            let part = Box::new(part);
-            let letter = Letter::Activate(part.clone()).seal(&core.envelope().to(copy));
             let cursor = match begin {
                 None => Some(HObject::min()),
                 Some(_) => infos.get(&copy).and_then(|peer| peer.history.backfill.clone()),
             };
             let backfill = cursor.map(|cursor| Box::new(Backfill::from(cursor)));
             let acting = acting.contains(&copy);
-            let member = Member { acting, activation: Some(part), backfill, ..Member::default() };
+            let member = Member { acting, backfill, ..Member::default() };
             self.primary.members.all.insert(copy, member);
-            ctx.out.push(Effect::Tell { to: copy, letter });
+            self.primary.questions.ask(core, ctx, copy, Subject::Activation, Letter::Activate(Box::new(part)));
         }
         self.step = Step::Activate;
         true
@@ -547,11 +548,15 @@ impl Peering {
             Letter::Absent => {
                 self.left.insert(from);
                 self.empty.insert(from);
+                self.primary.questions.answered(from, Subject::Holdings);
                 self.step(core, ctx);
             }
             Letter::Unable => {
                 self.unable.insert(from);
                 self.infos.remove(&from);
+                self.primary
+                    .questions
+                    .withdraw(|copy, subject| copy == from && matches!(subject, Subject::Holdings | Subject::Log));
                 // It was asked for its log, which it cannot read: others are looked at.
                 if matches!(self.step, Step::Fetch(copy) if copy == from) {
                     self.step = Step::Ask;
@@ -561,6 +566,7 @@ impl Peering {
             Letter::Log(part) => {
                 let wanted = matches!(self.step, Step::Fetch(copy) if copy == from);
                 if wanted && part.is_whole() && part.common <= core.info.last_update {
+                    self.primary.questions.answered(from, Subject::Log);
                     self.begin_merge(core, ctx, from, part);
                 }
             }
@@ -578,7 +584,7 @@ impl Peering {
         self.rests.hear(ctx.now.mono, &info.rests);
         // A copy that is not asked for may know what is missed; asked or not, it is heard.
         if matches!(self.step, Step::Drain | Step::Ask) {
-            self.asked.insert(from);
+            self.primary.questions.answered(from, Subject::Holdings);
             self.empty.remove(&from);
             self.infos.insert(from, info);
         } else if !self.primary.members.all.contains_key(&from) {
@@ -588,24 +594,15 @@ impl Peering {
         self.step(core, ctx);
     }
 
-    /// What is not answered is said again to one OSD.
-    pub(crate) fn ask_again(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, copy: CopyId) {
-        let heard = self.is_heard(copy);
-        match &self.step {
-            Step::Ask if self.asked.contains(&copy) && !heard => core.tell(ctx, copy, &Letter::Query),
-            Step::Fetch(from) if *from == copy => {
-                let theirs = self.infos.get(&copy).map(|peer| peer.runs.clone()).unwrap_or_default();
-                let after = common(&core.peer_info().runs, &theirs);
-                core.tell(ctx, copy, &Letter::LogWish(after));
-            }
-            Step::Activate => self.primary.resend(core, ctx, copy),
-            _ => {}
-        }
+    /// The session to a copy was broken, and stands again or may be tried again: what it has not answered is asked again.
+    pub(crate) fn peer_returns(&mut self, core: &Core, ctx: &mut Ctx<'_>, copy: CopyId) {
+        self.primary.questions.repeat(core, ctx, |to, _| to == copy);
     }
 
     /// What time brings while the copies agree.
     pub(crate) fn turn(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
         let now = ctx.now.mono;
+        self.primary.questions.turn(core, ctx);
         let needs_up_thru = core.history.needs_up_thru();
         let since = core.history.since;
         if self.wait.is_some_and(|until| until <= now) {
@@ -621,9 +618,6 @@ impl Peering {
         if needs_up_thru {
             ctx.out.push(Effect::WantUpThru(since));
         }
-        let mut asked = self.asked.clone();
-        asked.extend(self.primary.members.all.keys());
-        asked.into_iter().for_each(|copy| self.ask_again(core, ctx, copy));
         self.step(core, ctx);
     }
 

@@ -17,7 +17,7 @@ use objectstore::{Damage, Hold, Page, Unread};
 use std::sync::Arc;
 use types::{PgId, SpgId};
 
-/// What is read next.
+/// Part that is read next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Info,

@@ -86,7 +86,7 @@ pub struct Pg {
     deferred: Vec<(CopyId, Envelope, Letter)>,
     /// Its keys could not be read.
     load_failed: bool,
-    /// Why this program cannot serve a group of such a pool, if it cannot.
+    /// Reason why this program cannot serve a group of such a pool, if it cannot.
     unserved: Option<Unserved>,
     /// A scrub that shall begin, while this copy does not lead.
     ordered: Option<Order>,

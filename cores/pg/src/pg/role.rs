@@ -228,9 +228,9 @@ impl Pg {
     pub fn peer_returns(&mut self, ctx: &mut Ctx<'_>, osd: OsdId) {
         for copy in self.core.copies_on(osd) {
             match &mut self.role {
-                Role::Peering(peering) => peering.ask_again(&mut self.core, ctx, copy),
+                Role::Peering(peering) => peering.peer_returns(&self.core, ctx, copy),
                 Role::Primary(primary) => primary.peer_returns(&mut self.core, ctx, copy),
-                Role::Replica(replica) if self.core.primary() == copy => replica.promise_again(&mut self.core, ctx, copy),
+                Role::Replica(replica) if self.core.primary() == copy => replica.peer_returns(&mut self.core, ctx, copy),
                 _ => {}
             }
         }

@@ -20,6 +20,7 @@ use crate::missing::Missing;
 use crate::primary::Primary;
 use crate::primary::recovery::passes_unfound;
 use crate::primary::reserve::Move;
+use crate::questions::Subject;
 use maps::flags;
 use objectstore::{Hold, Unread};
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,6 +78,12 @@ impl Backfill {
     pub(crate) fn is_stuck(&self, heads: impl Fn(&HObject) -> bool) -> bool {
         let Some(batch) = self.batch.as_ref().filter(|batch| batch.compared) else { return false };
         batch.todo.union(&batch.begun).all(heads) && !(batch.todo.is_empty() && batch.begun.is_empty())
+    }
+
+    /// Returns true while the copy is to tell what it has of a batch.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn compares(&self) -> bool {
+        self.batch.as_ref().is_some_and(|batch| !batch.compared)
     }
 
     /// A head changes.
@@ -217,7 +224,7 @@ impl Primary {
         if let Some(backfill) = self.backfill_of(copy) {
             (backfill.batch, backfill.hold) = (Some(batch), None);
         }
-        core.tell(ctx, copy, &Letter::Scan(from, to));
+        self.questions.ask(core, ctx, copy, Subject::Range, Letter::Scan(from, to));
     }
 
     /// The own list that was fetched for is there. False if the hold is none of these.
@@ -238,15 +245,17 @@ impl Primary {
         end: HObject,
         found: Vec<(HObject, EVersion)>,
     ) {
-        let Some(backfill) = self.backfill_of(copy) else { return };
-        let cursor = backfill.cursor.clone();
-        let Some(batch) = backfill.batch.as_mut().filter(|batch| !batch.compared && *from >= cursor) else { return };
+        if !matches!(self.questions.asked(copy, Subject::Range), Some(Letter::Scan(begin, _)) if begin == from) {
+            return;
+        }
+        let Some(batch) = self.backfill_of(copy).and_then(|backfill| backfill.batch.as_mut()) else { return };
         batch.theirs.extend(found);
         if end < batch.end {
             let to = batch.end.clone();
-            return core.tell(ctx, copy, &Letter::Scan(end, to));
+            return self.questions.ask(core, ctx, copy, Subject::Range, Letter::Scan(end, to));
         }
         batch.compare();
+        self.questions.answered(copy, Subject::Range);
         self.step_backfill(core, ctx, copy);
     }
 
@@ -269,16 +278,6 @@ impl Primary {
         } else {
             self.step_backfill(core, ctx, copy);
         }
-    }
-
-    /// What a copy that is filled did not answer is asked again.
-    pub(crate) fn rescan(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, copy: CopyId) {
-        let Some(backfill) = self.backfill_of(copy) else { return };
-        let cursor = backfill.cursor.clone();
-        let Some(batch) = backfill.batch.as_mut().filter(|batch| !batch.compared) else { return };
-        batch.theirs.clear();
-        let to = batch.end.clone();
-        core.tell(ctx, copy, &Letter::Scan(cursor, to));
     }
 }
 

@@ -4,6 +4,8 @@ use super::Primary;
 use super::lanes::Work;
 use crate::api::number_of;
 use crate::core::Core;
+use crate::letter::Letter;
+use crate::questions::{Open, Subject};
 use crate::selfcheck::holds;
 use std::collections::BTreeMap;
 
@@ -35,6 +37,7 @@ impl Primary {
         self.check_trim()?;
         self.check_search(core)?;
         self.check_missing()?;
+        self.check_questions()?;
         self.check_streams()
     }
 
@@ -73,17 +76,42 @@ impl Primary {
 
     /// A job that was begun waits under its own hold, and its object's lane knows that somebody is at work.
     fn check_jobs(&self, core: &Core) -> Result<(), String> {
-        let stray = self.questions.open().find(|hold| !self.jobs.contains_key(hold));
-        holds!(stray.is_none(), "{stray:?} asked other shards, and is no job");
+        let stray = self.questions.iter().find(|(.., open)| open.job.is_some_and(|hold| !self.jobs.contains_key(&hold)));
+        holds!(stray.is_none(), "{:?} is asked for a job that is over", stray.map(|(to, subject, _)| (to, subject)));
         for (hold, job) in &self.jobs {
             holds!(*hold == job.hold, "job {:?} is filed under {hold:?}", job.hold);
             holds!(number_of(hold.0) <= core.holds, "{hold:?} was never given out");
             let lane = needs_no_lane(&job.work) || self.lanes.get(&job.head).is_some_and(|lane| lane.held.is_some());
             holds!(lane, "{hold:?} works on {}, whose lane is free", job.head);
             holds!(job.fetched || job.waited, "{hold:?} waits for nothing");
-            let asked = self.questions.open().filter(|of| of == hold).count();
+            let of_job =
+                |(_, subject, open): &(_, &Subject, &Open)| matches!(subject, Subject::Shard(_)) && open.job == Some(*hold);
+            let asked = self.questions.iter().filter(of_job).count();
             let open = job.asking.as_ref().map_or(0, |asking| asking.open);
             holds!(asked == open, "{hold:?} waits for {open} other shards, and {asked} were asked");
+        }
+        Ok(())
+    }
+
+    /// Checks that what waits for an answer has asked for it, and that nobody else has.
+    fn check_questions(&self) -> Result<(), String> {
+        for (copy, member) in &self.members.all {
+            let asked = |subject| self.questions.is_open(*copy, subject);
+            let activates = asked(Subject::Activation);
+            holds!(activates != member.activated, "osd.{copy} has taken up the log, or was not asked to: {activates}");
+            let compares = member.backfill.as_ref().is_some_and(|backfill| backfill.compares());
+            holds!(asked(Subject::Range) == compares, "osd.{copy} is compared ({compares}), or was asked what it has");
+        }
+        for (copy, subject, open) in self.questions.iter() {
+            let wanted = match (subject, &open.letter) {
+                (Subject::Slot, Letter::Reserve(number, ..)) => self.reserve.asks(copy, *number),
+                (Subject::Slot, _) => !self.reserve.asks_of(copy),
+                (Subject::Lost, _) => self.search.asks(copy),
+                (Subject::Survey, _) => self.scrub.is_some(),
+                (Subject::Activation | Subject::Range, _) => self.members.all.contains_key(&copy),
+                _ => true,
+            };
+            holds!(wanted, "nobody wants to know what osd.{copy} was asked: {subject:?}");
         }
         Ok(())
     }

@@ -8,19 +8,21 @@
 //! holds has no work in its queue.
 
 use super::Primary;
+use super::asking::Asking;
 use super::commit::{Pending, Release, refusal, repeated};
-use super::questions::Asking;
 use super::recovery::Bring;
 use super::scrub::check::Check;
 use super::unfound::Mercy;
 use crate::api::{ClientOp, Ctx, Effect};
 use crate::core::Core;
 use crate::info::ObjectInfo;
+use crate::letter::Letter;
 use crate::missing::is_missing;
 use crate::needs::needs;
 use crate::ops::run::{Change, Copies, Env, Exec, Outcome, Stop};
 use crate::ops::{self, run};
 use crate::pieces::{Pieces, Question, Want};
+use crate::questions::Subject;
 use crate::recorder::{OpKey, Step};
 use crate::scheme::Sight;
 use crate::scrub::findings::Findings;
@@ -112,7 +114,7 @@ pub(crate) struct Lane {
 /// What an operation sees of a group beside its objects.
 pub(crate) struct Seen<'a> {
     pub(crate) watches: &'a Watches,
-    /// What scrubs found in this interval.
+    /// Findings of scrubs in this interval.
     pub(crate) findings: Option<&'a Findings>,
     /// Notifications that were begun in this interval.
     pub(crate) notifies: u32,
@@ -322,7 +324,7 @@ impl Primary {
         if let Some(copy) = job.asking.as_ref().and_then(|asking| asking.refused) {
             let text = format!("{}: osd.{copy} cannot give a part of its shard", job.head);
             core.log_line(ctx, Level::Error, text);
-            self.questions.forget(job.hold);
+            self.questions.withdraw_job(job.hold);
             return self.conclude_job(core, ctx, job, Outcome::Refused(Errno::EIO.wire()));
         }
         #[cfg(feature = "sim")]
@@ -381,7 +383,8 @@ impl Primary {
                 break;
             };
             let question = Question { number: core.next_hold(ctx).0, after: member.stream.last(), wants };
-            self.questions.ask(core, ctx, job.hold, *copy, question);
+            let subject = Subject::Shard(question.number);
+            self.questions.ask_for(core, ctx, job.hold, *copy, subject, Letter::ReadShard(Box::new(question)));
             asking.open += 1;
         }
         asking.fetching = !wish.0.is_empty();
@@ -401,12 +404,18 @@ impl Primary {
         core: &mut Core,
         ctx: &mut Ctx<'_>,
         from: CopyId,
-        question: &Question,
+        question: Question,
         parts: Option<Vec<Rope>>,
     ) {
-        let Some((hold, wants)) = self.questions.answered(from, question) else { return };
+        // An answer brings the question back, and both must be the same: a former life of this OSD may have asked something
+        // else under that number.
+        let subject = Subject::Shard(question.number);
+        if !matches!(self.questions.asked(from, subject.clone()), Some(Letter::ReadShard(asked)) if **asked == question) {
+            return;
+        }
+        let Some(hold) = self.questions.answered(from, subject).and_then(|open| open.job) else { return };
         let Some(asking) = self.jobs.get_mut(&hold).and_then(|job| job.asking.as_mut()) else { return };
-        asking.hear(from, wants, parts);
+        asking.hear(from, question.wants, parts);
         if !asking.waits() {
             self.resume(core, ctx, hold);
         }

@@ -5,7 +5,7 @@
 
 use crate::api::PeerQuery;
 use crate::body::Body;
-use crate::letter::{self, Envelope, LogPart, Sealed};
+use crate::letter::{self, Envelope, Sealed};
 use crate::missing::{Missing, is_missing};
 use crate::object::is_staged;
 use crate::primary::backfill::Backfill;
@@ -111,8 +111,6 @@ pub(crate) struct Member {
     pub(crate) acting: bool,
     /// It has taken up the group's log.
     pub(crate) activated: bool,
-    /// What brings it there, until it has.
-    pub(crate) activation: Option<Box<LogPart>>,
     /// Objects that the log names and that it lacks.
     pub(crate) missing: Missing,
     /// Objects on their way to it: those of `missing` whose last piece is in the stream, by the place of that piece.
@@ -177,8 +175,6 @@ pub(crate) struct Members {
     pub(crate) finds: BTreeMap<CopyId, BTreeMap<HObject, EVersion>>,
     /// Copies that are no members and wait to be removed.
     pub(crate) strays: BTreeSet<CopyId>,
-    /// Copies that were told to go. Nobody answers that, so they are told again when a session to them broke.
-    pub(crate) dismissed: BTreeSet<CopyId>,
     /// Number of the last change that was shipped.
     pub(crate) order: u64,
 }

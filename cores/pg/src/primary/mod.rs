@@ -9,7 +9,7 @@
 //! |---|---|
 //! | lanes and jobs: work on objects | `lanes.rs` |
 //! | changes that are not durable at all members, and what waits for them | `commit.rs`; how they get to the others: `ship.rs` |
-//! | parts of other shards that jobs ask for | `questions.rs` |
+//! | what other copies were asked | [`crate::questions`]; what jobs get of other shards: `asking.rs` |
 //! | the other copies: what each holds and lacks, its stream | `members.rs` |
 //! | objects that are brought | `recovery.rs`, `parts.rs`, `backfill.rs`; slots for that: `reserve.rs`; what nobody has: `unfound.rs` |
 //! | scrub, trim, copies from other objects, watches | `scrub/`, `trim.rs`, `fetch.rs`, `watches.rs` |
@@ -22,6 +22,7 @@
 //!
 //! A handler never changes the part that the copy plays, and calls nobody above it.
 
+pub(crate) mod asking;
 pub(crate) mod backfill;
 pub(crate) mod commit;
 pub(crate) mod fetch;
@@ -31,7 +32,6 @@ pub(crate) mod laggy;
 pub(crate) mod lanes;
 pub(crate) mod members;
 pub(crate) mod parts;
-pub(crate) mod questions;
 pub(crate) mod recovery;
 mod report;
 pub(crate) mod reserve;
@@ -48,6 +48,7 @@ use crate::letter::{Letter, PeerInfo, Sealed};
 use crate::log::common;
 use crate::missing::Lack;
 use crate::ops::portion::Copying;
+use crate::questions::{Questions, Subject};
 use crate::scrub::findings::Findings;
 use crate::watch::Watches;
 use commit::Pending;
@@ -56,7 +57,6 @@ use lanes::{Job, Lane, Work};
 use members::Members;
 use node::Mono;
 use objectstore::Hold;
-use questions::Questions;
 use recovery::Recovery;
 use reserve::Reserve;
 use scrub::{Order, Scrub};
@@ -86,7 +86,7 @@ pub(crate) struct Primary {
     pub(crate) jobs: BTreeMap<Hold, Job>,
     /// Changes that are not durable at all members, oldest first.
     pub(crate) pending: VecDeque<Pending>,
-    /// What other shards are asked for.
+    /// What other copies were asked.
     pub(crate) questions: Questions,
     /// The other copies.
     pub(crate) members: Members,
@@ -169,7 +169,7 @@ impl Primary {
             Letter::Surveyed(answer) => self.hear_surveyed(core, ctx, from, *answer),
             Letter::Reserved(number, lends) => self.hear_reserved(core, ctx, from, number, lends),
             Letter::Sought(sought) => self.hear_sought(core, ctx, from, sought),
-            Letter::ShardRead(question, parts) => self.hear_shard(core, ctx, from, &question, parts),
+            Letter::ShardRead(question, parts) => self.hear_shard(core, ctx, from, *question, parts),
             Letter::Settle => self.tell_what_is_settled(core, ctx, from),
             _ => {}
         }
@@ -178,10 +178,10 @@ impl Primary {
     /// The session to another OSD was broken and stands again, or may be tried again: what is not answered is said
     /// again.
     pub(crate) fn peer_returns(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, copy: CopyId) {
-        self.questions.ask_again(core, ctx, copy);
-        self.recovery_resend(core, ctx, copy);
-        self.ask_silent(core, ctx, Some(copy));
-        self.dismiss_again(core, ctx, copy);
+        // Who was to remove what it has may be the only one who has something, once the group is not clean any more.
+        let clean = self.is_clean(core);
+        self.questions.repeat(core, ctx, |to, subject| to == copy && (clean || *subject != Subject::Removal));
+        self.resend(core, ctx, copy);
     }
 
     /// What the store was asked for is there.
@@ -201,6 +201,7 @@ impl Primary {
     /// Meets deadlines and takes a step of background work.
     pub(crate) fn turn(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
         let now = ctx.now.mono;
+        self.questions.turn(core, ctx);
         if self.is_active() {
             self.turn_watches(core, ctx);
             if self.trim.due(now) {
@@ -215,7 +216,7 @@ impl Primary {
 
     /// Returns when [`Primary::turn`] must be called at the latest. `serves`: it looks at what serving brings, too.
     pub(crate) fn deadline(&self, serves: bool) -> Mono {
-        let recovery = self.recovery.deadline();
+        let recovery = self.recovery.deadline().min(self.questions.deadline());
         if !serves {
             // What serving brings waits until there are members enough.
             return recovery;
@@ -283,10 +284,12 @@ impl Primary {
         from: CopyId,
         missing: Vec<(HObject, Lack)>,
     ) -> bool {
-        let Some(member) = self.members.all.get_mut(&from).filter(|member| member.activation.is_some()) else { return false };
+        if self.questions.answered(from, Subject::Activation).is_none() {
+            return false;
+        }
+        let Some(member) = self.members.all.get_mut(&from) else { return false };
         member.missing = missing.into_iter().collect();
         member.activated = true;
-        member.activation = None;
         // What came about meanwhile.
         self.resend(core, ctx, from);
         self.due.recovery = true;
@@ -303,14 +306,11 @@ impl Primary {
         self.members.strays.extend(infos.keys());
     }
 
-    /// Says again what a copy has not acknowledged.
+    /// Sends again the changes that a copy has not acknowledged.
     pub(crate) fn resend(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, copy: CopyId) {
-        let Some(member) = self.members.all.get(&copy) else { return };
+        let Some(member) = self.members.all.get(&copy).filter(|member| member.activated) else { return };
         let envelope = core.envelope().to(copy);
-        let letters: Vec<Sealed> = match &member.activation {
-            Some(part) => vec![Letter::Activate(part.clone()).seal(&envelope)],
-            None => member.stream.unacknowledged(&envelope).collect(),
-        };
+        let letters: Vec<Sealed> = member.stream.unacknowledged(&envelope).collect();
         core.post(ctx, letters.into_iter().map(|letter| (copy, letter)).collect());
     }
 

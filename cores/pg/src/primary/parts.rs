@@ -17,10 +17,12 @@ use crate::api::Ctx;
 use crate::body::{Body, Progress};
 use crate::changed::Part;
 use crate::core::Core;
+use crate::letter::Letter;
 use crate::missing::{Base, Lack};
 use crate::object::{Piece, PieceAt, index_of, read_part};
 use crate::primary::Primary;
 use crate::primary::lanes::{Job, Work};
+use crate::questions::Subject;
 use node::Level;
 use objectstore::{Refused, Unread};
 use types::{CopyId, EVersion, HObject, SnapId};
@@ -36,9 +38,13 @@ impl Primary {
         have: EVersion,
         piece: Option<Box<Piece>>,
     ) {
-        let Some(mut job) = self.recovery.answered_part(from, &object, have).and_then(|hold| self.jobs.remove(&hold)) else {
+        let subject = Subject::Object(object.clone());
+        let asked = self.questions.asked(from, subject.clone());
+        if !asked.is_some_and(|asked| matches!(asked, Letter::PullPart(_, base) if base.have == have)) {
             return;
-        };
+        }
+        let hold = self.questions.answered(from, subject).and_then(|open| open.job);
+        let Some(mut job) = hold.and_then(|hold| self.jobs.remove(&hold)) else { return };
         let head = job.head.clone();
         let id = core.object(object.clone());
         let fits = |piece: &Piece| piece.changes.object == id && piece.next.is_none() && core.is_wanted_part(&object, piece);

@@ -18,6 +18,7 @@ use crate::primary::Primary;
 use crate::primary::lanes::{Job, Work, looked_at};
 use crate::primary::members::Source;
 use crate::primary::reserve::Move;
+use crate::questions::Subject;
 use crate::recorder::CopyTime;
 use maps::{Interval, flags};
 use node::{Level, Mono};
@@ -26,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use types::{CopyId, EVersion, Feature, HObject, ObjectId, SnapId, is_osd};
 
-/// After this, what was not answered is asked again.
+/// After this, recovery looks at its lists again, and changes that are not acknowledged are sent again.
 const AGAIN: Duration = Duration::from_secs(5);
 /// Pieces of an omap that are under way to a copy at a time.
 const FEW: usize = 2;
@@ -60,15 +61,6 @@ impl Bring {
     }
 }
 
-/// A piece that was asked for.
-struct Pull {
-    hold: Hold,
-    from: CopyId,
-    at: PieceAt,
-    /// What changed since this version was asked for, not a piece.
-    since: Option<EVersion>,
-}
-
 /// What an operator wants first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Forced {
@@ -81,7 +73,6 @@ pub(crate) struct Forced {
 pub(crate) struct Recovery {
     /// Heads that are being brought, by recovery itself.
     begun: BTreeSet<HObject>,
-    pulls: BTreeMap<HObject, Pull>,
     /// Jobs that wait until a copy has taken some of what is under way to it, or until what was brought is durable.
     parked: Vec<Hold>,
     /// Jobs whose object cannot be read here, though it was taken from elsewhere, and when they try that again.
@@ -99,8 +90,8 @@ pub(crate) struct Recovery {
     forced: Forced,
     /// Time to look again.
     pub(crate) next: Option<Mono>,
-    /// Time when questions that are not answered were asked last.
-    asked_at: Mono,
+    /// Time when changes that are not acknowledged were sent again last.
+    resent_at: Mono,
     /// It was told that the group is clean.
     pub(crate) clean: bool,
 }
@@ -119,20 +110,15 @@ impl Recovery {
     pub(crate) fn took(&mut self, object: HObject, ticket: Ticket) {
         self.taken.insert(object, ticket);
     }
-
-    /// Returns who waits for a part of an object that a copy gives now; it does not wait any more.
-    pub(crate) fn answered_part(&mut self, from: CopyId, object: &HObject, since: EVersion) -> Option<Hold> {
-        let asked = |pull: &Pull| pull.from == from && pull.since == Some(since);
-        self.pulls.get(object).is_some_and(asked).then(|| self.pulls.remove(object)).flatten().map(|pull| pull.hold)
-    }
-
-    /// Returns true if objects are being brought.
-    pub(crate) fn is_busy(&self) -> bool {
-        !self.begun.is_empty() || !self.pulls.is_empty()
-    }
 }
 
 impl Primary {
+    /// Returns true if objects are being brought.
+    pub(crate) fn is_bringing(&self) -> bool {
+        let pulls = || self.questions.iter().any(|(_, subject, _)| matches!(subject, Subject::Object(_)));
+        !self.recovery.begun.is_empty() || pulls()
+    }
+
     /// Returns true if work on this object must wait until it was brought.
     pub(crate) fn must_bring(&self, core: &Core, head: &ObjectId, modifies: bool) -> bool {
         if core.missing.is_empty() && self.members.all.is_empty() {
@@ -212,8 +198,8 @@ impl Primary {
         if self.has_begun() {
             let recovery = &mut self.recovery;
             recovery.next = Some(ctx.now.mono);
-            if recovery.asked_at == Mono::default() {
-                recovery.asked_at = ctx.now.mono;
+            if recovery.resent_at == Mono::default() {
+                recovery.resent_at = ctx.now.mono;
             }
         }
     }
@@ -235,12 +221,10 @@ impl Primary {
         }
         self.recovery.next = None;
         self.recovery.held_back = false;
-        if self.recovery.asked_at.plus(AGAIN) <= ctx.now.mono {
-            self.recovery.asked_at = ctx.now.mono;
-            let members = &self.members;
-            let others = members.sources.keys().chain(members.finds.keys()).chain(&members.strays);
-            let everybody: BTreeSet<CopyId> = members.all.keys().chain(others).copied().collect();
-            everybody.into_iter().for_each(|copy| self.recovery_resend(core, ctx, copy));
+        if self.recovery.resent_at.plus(AGAIN) <= ctx.now.mono {
+            self.recovery.resent_at = ctx.now.mono;
+            let members: Vec<CopyId> = self.members.all.keys().copied().collect();
+            members.into_iter().for_each(|copy| self.resend(core, ctx, copy));
         }
         self.retry_unreadable(core, ctx);
         self.search.ask_again(ctx.now.mono);
@@ -547,13 +531,11 @@ impl Primary {
         // Of a copy that was found by asking it is not known that it has the very version.
         let in_part = at.is_first() && !self.members.is_find(from, &object);
         let base = if in_part { core.own_base(ctx, job.hold, &object)? } else { None };
-        let since = base.as_ref().map(|base| base.have);
         let wish = match base {
             Some(base) => Letter::PullPart(object.clone(), base),
-            None => Letter::Pull(object.clone(), at.clone()),
+            None => Letter::Pull(object.clone(), at),
         };
-        core.tell(ctx, from, &wish);
-        self.recovery.pulls.insert(object, Pull { hold: job.hold, from, at, since });
+        self.questions.ask_for(core, ctx, job.hold, from, Subject::Object(object), wish);
         Ok(Stepped::Waits)
     }
 
@@ -567,13 +549,13 @@ impl Primary {
         at: PieceAt,
         piece: Option<Box<Piece>>,
     ) {
-        let pulls = &mut self.recovery.pulls;
-        let asked = |pull: &Pull| pull.from == from && (pull.at == at && pull.since.is_none() || piece.is_none());
-        if !pulls.get(&object).is_some_and(asked) {
+        let subject = Subject::Object(object.clone());
+        let asked = self.questions.asked(from, subject.clone());
+        if !asked.is_some_and(|asked| piece.is_none() || matches!(asked, Letter::Pull(_, of) if *of == at)) {
             return;
         }
-        let Some(pull) = pulls.remove(&object) else { return };
-        let Some(mut job) = self.jobs.remove(&pull.hold) else { return };
+        let hold = self.questions.answered(from, subject).and_then(|open| open.job);
+        let Some(mut job) = hold.and_then(|hold| self.jobs.remove(&hold)) else { return };
         let head = job.head.clone();
         let next = match piece.filter(|piece| if at.is_first() { core.is_wanted(&object, piece) } else { !piece.is_nothing() }) {
             Some(piece) => self.take_piece(core, ctx, &object, &at, *piece),
@@ -625,9 +607,10 @@ impl Primary {
 
     /// What was asked of somebody who is gone is asked of others.
     pub(crate) fn give_up_pulls(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, copy: CopyId) {
-        let pulls = self.recovery.pulls.iter().filter(|(_, pull)| pull.from == copy);
-        let pulls: Vec<(HObject, PieceAt)> = pulls.map(|(object, pull)| (object.clone(), pull.at.clone())).collect();
-        pulls.into_iter().for_each(|(object, at)| self.hear_pulled(core, ctx, copy, object, at, None));
+        let asked = self.questions.iter().filter(|(to, ..)| *to == copy);
+        let object = |subject: &Subject| if let Subject::Object(object) = subject { Some(object.clone()) } else { None };
+        let objects: Vec<HObject> = asked.filter_map(|(_, subject, _)| object(subject)).collect();
+        objects.into_iter().for_each(|object| self.hear_pulled(core, ctx, copy, object, PieceAt::default(), None));
     }
 
     /// Work on an object that nobody has is put aside, until somebody has it or it is given up.
@@ -682,15 +665,7 @@ impl Primary {
         let Interval { acting, up, .. } = &core.history.interval;
         let wanted: BTreeSet<CopyId> = core.copies(acting).chain(core.copies(up)).collect();
         for copy in std::mem::take(&mut self.members.strays).difference(&wanted) {
-            self.members.dismissed.insert(*copy);
-            core.tell(ctx, *copy, &Letter::Remove);
-        }
-    }
-
-    /// The session to a copy that was told to go broke: it may not have heard that.
-    pub(crate) fn dismiss_again(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, copy: CopyId) {
-        if self.is_clean(core) && self.members.dismissed.contains(&copy) {
-            core.tell(ctx, copy, &Letter::Remove);
+            self.questions.ask(core, ctx, *copy, Subject::Removal, Letter::Remove);
         }
     }
 
@@ -749,21 +724,6 @@ impl Primary {
             self.attempt_bring(core, ctx, job);
             self.pump(core, ctx, &head);
         }
-    }
-
-    /// What was asked of a copy and not answered is asked again.
-    pub(crate) fn recovery_resend(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, copy: CopyId) {
-        let wish = |(object, pull): (&HObject, &Pull)| match pull.since {
-            Some(_) => core.part_wish(object),
-            None => Some(Letter::Pull(object.clone(), pull.at.clone())),
-        };
-        let pulls = self.recovery.pulls.iter().filter(|(_, pull)| pull.from == copy);
-        let wishes: Vec<Letter> = pulls.filter_map(wish).collect();
-        wishes.iter().for_each(|wish| core.tell(ctx, copy, wish));
-        self.rescan(core, ctx, copy);
-        self.resend(core, ctx, copy);
-        self.seek_again(core, ctx, copy);
-        self.reserve_again(core, ctx, copy);
     }
 
     /// Returns true if all copies are complete and where they belong; or complete, and with guests among them for whom

@@ -25,7 +25,7 @@ impl Primary {
             state = state.with(PgState::DEGRADED).with(match () {
                 () if self.is_out_of_finds() => PgState::RECOVERY_UNFOUND,
                 () if reserve.what == Some(Move::Recovery) && reserve.is_full() => PgState::RECOVERY_TOOFULL,
-                () if self.recovery.is_busy() || self.search.is_open() => PgState::RECOVERING,
+                () if self.is_bringing() || self.search.is_open() => PgState::RECOVERING,
                 () => PgState::RECOVERY_WAIT,
             });
         }

@@ -12,7 +12,8 @@
 //!
 //! *Data and owner.* [`Reserve`] belongs to the primary, [`crate::replica::lend::Lent`] to the copy at a target, both in one interval. With the interval
 //! both end, and so do the wishes that the OSD sees ([`crate::Pg::slot_wishes`]): a slot that nobody wishes is free. A question has a number.
-//! What was asked before the last answer counted is answered in vain. A slot that is given back is given back until the target says so.
+//! What was asked before the last answer counted is answered in vain. A slot that is given back is given back until the target says so. Both
+//! are open questions ([`crate::questions`]).
 //!
 //! *Full.* A target that is over `backfillfull_ratio` lends no slot for a backfill, and one over `full_ratio` none at all. The primary
 //! gives all slots back then and asks again after [`LATER`].
@@ -27,6 +28,7 @@ use crate::letter::{Lends, Letter};
 use crate::primary::Primary;
 use crate::primary::members::{Member, named};
 use crate::primary::recovery::passes_unfound;
+use crate::questions::Subject;
 use maps::{OptValue, flags, opts};
 use node::Mono;
 use std::collections::BTreeMap;
@@ -97,8 +99,6 @@ pub(crate) struct Reserve {
     priority: u8,
     local: bool,
     targets: BTreeMap<CopyId, Target>,
-    /// Slots that are given back, by the number under which they were asked for.
-    returned: BTreeMap<CopyId, u64>,
     /// Some target was too full: until when nobody is asked.
     full_until: Option<Mono>,
     asked: u64,
@@ -121,11 +121,21 @@ impl Reserve {
         self.full_until.is_some()
     }
 
+    /// Returns true if it has a slot of a copy, or waits for one.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn asks_of(&self, copy: CopyId) -> bool {
+        self.targets.contains_key(&copy)
+    }
+
+    /// Returns true if it asked for such a slot under this number.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn asks(&self, copy: CopyId, number: u64) -> bool {
+        self.targets.get(&copy).is_some_and(|target| target.number == number)
+    }
+
     /// All slots at targets go back.
     fn give_back(&mut self) -> Vec<(CopyId, u64)> {
-        let back: Vec<(CopyId, u64)> = std::mem::take(&mut self.targets).into_iter().map(|(copy, t)| (copy, t.number)).collect();
-        self.returned.extend(back.iter().copied());
-        back
+        std::mem::take(&mut self.targets).into_iter().map(|(copy, t)| (copy, t.number)).collect()
     }
 }
 
@@ -141,7 +151,7 @@ impl Primary {
 
     fn give_slots_back(&mut self, core: &Core, ctx: &mut Ctx<'_>) {
         for (copy, number) in self.reserve.give_back() {
-            core.tell(ctx, copy, &Letter::Release(number));
+            self.questions.ask(core, ctx, copy, Subject::Slot, Letter::Release(number));
         }
     }
 
@@ -151,7 +161,7 @@ impl Primary {
         let parked = |object: &HObject| recovery.unfound.contains_key(&object.at(SnapId::HEAD));
         let mut lists = std::iter::once(&core.missing).chain(self.members.all.values().map(|member| &member.missing));
         let brings = || self.members.all.values().any(|member| member.backfill.is_none() && !member.pushed.is_empty());
-        let recovers = recovery.is_busy()
+        let recovers = self.is_bringing()
             || ctx.map.flags & flags::NORECOVER == 0 && lists.any(|list| list.keys().any(|object| !parked(object)))
             || self.reserve.what == Some(Move::Recovery) && brings();
         let stuck = |member: &Member| {
@@ -272,11 +282,11 @@ impl Primary {
         {
             reserve.asked += 1;
             reserve.targets.insert(*next, Target { number: reserve.asked, held: false });
-            reserve.returned.remove(next);
             letters.push((*next, reserve.asked));
         }
         for (copy, number) in letters {
-            core.tell(ctx, copy, &Letter::Reserve(number, priority, what == Move::Backfill));
+            let wish = Letter::Reserve(number, priority, what == Move::Backfill);
+            self.questions.ask(core, ctx, copy, Subject::Slot, wish);
         }
     }
 
@@ -285,38 +295,28 @@ impl Primary {
         *next = Some(next.map_or(at, |next| next.min(at)));
     }
 
-    /// Questions that a target did not answer are asked again.
-    pub(crate) fn reserve_again(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, copy: CopyId) {
-        let reserve = &self.reserve;
-        let (priority, backfill) = (reserve.priority, reserve.what == Some(Move::Backfill));
-        if let Some(target) = reserve.targets.get(&copy) {
-            core.tell(ctx, copy, &Letter::Reserve(target.number, priority, backfill));
-        } else if let Some(number) = reserve.returned.get(&copy) {
-            core.tell(ctx, copy, &Letter::Release(*number));
-        }
-    }
-
     /// Returns true if some target has not said that it has its slot back, or not answered.
     pub(crate) fn waits_for_targets(&self) -> bool {
-        let reserve = &self.reserve;
-        !reserve.returned.is_empty() || reserve.targets.values().any(|target| !target.held)
+        let returned = self.questions.iter().any(|(.., open)| matches!(open.letter, Letter::Release(_)));
+        returned || self.reserve.targets.values().any(|target| !target.held)
     }
 
     /// A target answers.
     pub(crate) fn hear_reserved(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: CopyId, number: u64, lends: Lends) {
-        let reserve = &mut self.reserve;
         if lends == Lends::Free {
-            if reserve.returned.get(&from) == Some(&number) {
-                reserve.returned.remove(&from);
+            if self.questions.asked(from, Subject::Slot) == Some(&Letter::Release(number)) {
+                self.questions.answered(from, Subject::Slot);
             }
             return;
         }
+        let reserve = &mut self.reserve;
         let Some(target) = reserve.targets.get_mut(&from).filter(|target| target.number == number) else { return };
         match lends {
             Lends::Yes => target.held = true,
             Lends::Full | Lends::TakenBack | Lends::Free => {
                 // Nothing is there to be given back.
                 reserve.targets.remove(&from);
+                self.questions.answered(from, Subject::Slot);
                 self.give_slots_back(core, ctx);
                 let reserve = &mut self.reserve;
                 reserve.local = false;

@@ -40,6 +40,7 @@ use crate::missing::{Lack, missing_of};
 use crate::object::removal;
 use crate::primary::Primary;
 use crate::primary::lanes::{Job, Work};
+use crate::questions::Subject;
 use crate::stats::Stats;
 use node::{Level, Mono};
 use objectstore::{ObjectChange, ObjectChanges, Refused, Unread};
@@ -53,8 +54,6 @@ const RETRY: Duration = Duration::from_secs(30);
 /// What one copy said.
 #[derive(Default)]
 struct Heard {
-    /// What it was asked for and has not answered.
-    asked: BTreeMap<HObject, EVersion>,
     /// Of each object that it was asked for: the version that it holds, zero for none.
     told: BTreeMap<HObject, EVersion>,
     /// Those of `told` that it said it holds, and did not give.
@@ -62,11 +61,6 @@ struct Heard {
 }
 
 impl Heard {
-    /// Returns true while a question is not answered.
-    fn is_open(&self) -> bool {
-        !self.asked.is_empty()
-    }
-
     /// Forgets what it did not give: it is asked for that again.
     fn forgive(&mut self) {
         let withheld = std::mem::take(&mut self.withheld);
@@ -95,6 +89,12 @@ impl Search {
     /// Returns true if somebody is asked who has not answered.
     pub(crate) fn is_open(&self) -> bool {
         self.open
+    }
+
+    /// Returns true if it keeps what a copy says.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn asks(&self, copy: CopyId) -> bool {
+        self.heard.contains_key(&copy)
     }
 
     /// Notes that a copy did not give an object that it said it holds.
@@ -156,47 +156,38 @@ impl Primary {
         let up = |copy: &CopyId| asks && *copy != me && ctx.map.is_up(copy.osd);
         let askable: BTreeSet<CopyId> =
             self.members.all.keys().chain(&self.members.strays).copied().filter(|copy| up(copy) && !lost.is_empty()).collect();
-        let search = &mut self.search;
+        let (search, questions) = (&mut self.search, &mut self.questions);
         search.heard.retain(|copy, _| askable.contains(copy));
-        let mut questions = Vec::new();
+        questions.withdraw(|copy, subject| *subject == Subject::Lost && !askable.contains(&copy));
         for copy in &askable {
             let heard = search.heard.entry(*copy).or_default();
             // What was brought, and is lost once more, is asked for anew; not what it did not give.
             let Heard { told, withheld, .. } = heard;
             withheld.retain(|object| core.missing.contains_key(object));
             told.retain(|object, _| lost.contains_key(object) || withheld.contains(object));
-            if !heard.is_open() {
+            if !questions.is_open(*copy, Subject::Lost) {
                 let fresh = lost.iter().filter(|(object, _)| !heard.told.contains_key(*object)).take(ctx.config.sizes.question);
                 let fresh: Vec<(HObject, EVersion)> = fresh.map(|(object, need)| (object.clone(), *need)).collect();
-                heard.asked = fresh.iter().cloned().collect();
-                questions.extend(heard.is_open().then_some((*copy, fresh)));
+                if !fresh.is_empty() {
+                    questions.ask(core, ctx, *copy, Subject::Lost, Letter::Seek(fresh));
+                }
             }
         }
-        search.open = search.heard.values().any(Heard::is_open);
+        search.open = search.heard.keys().any(|copy| questions.is_open(*copy, Subject::Lost));
         let answered = |object: &HObject| search.heard.values().all(|heard| heard.told.contains_key(object));
         let unfound: BTreeMap<HObject, EVersion> = lost.into_iter().filter(|(object, _)| answered(object)).collect();
         let news: Vec<HObject> = unfound.keys().filter(|object| !search.unfound.contains_key(*object)).cloned().collect();
         search.unfound = unfound;
-        for (copy, fresh) in questions {
-            core.tell(ctx, copy, &Letter::Seek(fresh));
-        }
         for object in news {
             core.log_line(ctx, Level::Warn, format!("{object} is unfound: no copy that can be reached has it"));
         }
     }
 
-    /// A question that was not answered is asked again.
-    pub(crate) fn seek_again(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, copy: CopyId) {
-        if let Some(heard) = self.search.heard.get_mut(&copy).filter(|heard| heard.is_open()) {
-            heard.asked.clear();
-            self.look_for_lost(core, ctx);
-        }
-    }
-
     /// A copy says what it holds of objects that it was asked for.
     pub(crate) fn hear_sought(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: CopyId, sought: Vec<Sought>) {
+        let Some(Letter::Seek(asked)) = self.questions.answered(from, Subject::Lost).map(|open| open.letter) else { return };
+        let asked: BTreeMap<HObject, EVersion> = asked.into_iter().collect();
         let Some(heard) = self.search.heard.get_mut(&from) else { return };
-        let asked = std::mem::take(&mut heard.asked);
         for Sought { object, version, has } in sought {
             let Some(need) = asked.get(&object).copied() else { continue };
             if core.missing.get(&object).is_none_or(|lack| lack.need != need) {
@@ -462,11 +453,10 @@ impl Primary {
         let me = core.me(ctx);
         let past = core.history.past.iter().flat_map(|interval| core.copies(&interval.acting));
         for copy in past.chain(self.members.strays.iter().copied()).filter(|copy| *copy != me) {
-            let heard = self.search.heard.get(&copy);
             let how = match () {
                 () if !ctx.map.exists(copy.osd) => MaybeHas::Gone,
                 () if !ctx.map.is_up(copy.osd) => MaybeHas::Down,
-                () if heard.is_some_and(Heard::is_open) => MaybeHas::Asked,
+                () if self.questions.is_open(copy, Subject::Lost) => MaybeHas::Asked,
                 () => MaybeHas::Answered,
             };
             all.insert(copy, how);
@@ -476,7 +466,7 @@ impl Primary {
 
     /// Returns true if everything that is left to be brought is unfound.
     pub(crate) fn is_out_of_finds(&self) -> bool {
-        self.search.count() > 0 && !self.recovery.is_busy()
+        self.search.count() > 0 && !self.is_bringing()
     }
 
     /// Checks what always holds of the search.

@@ -36,19 +36,15 @@ use crate::missing::is_missing;
 use crate::ops::run::{Outcome, Stop};
 use crate::primary::commit::{Executed, read_release};
 use crate::primary::lanes::{Job, Seen, Work, check, execute, looked_at, record, refuse};
+use crate::questions::Subject;
 use crate::recorder::Step;
 use crate::watch::Watches;
 use messages::osd::{OsdOp, code, flags};
-use node::Mono;
 use objectstore::{Hold, Unread};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 use types::{Errno, Feature, HObject, ObjectId};
-
-/// A question that is not answered is asked again after this.
-const AGAIN: Duration = Duration::from_secs(1);
 
 /// Returns true if a client sent this to any member of its group, not to the primary.
 pub fn is_aside(op: &OsdOp) -> bool {
@@ -90,8 +86,6 @@ impl Settled {
 pub(crate) struct Aside {
     /// `None` while nobody reads here.
     settled: Option<Settled>,
-    /// Time when the primary was asked, if it has not answered.
-    asked: Option<Mono>,
     /// Reads that wait for data from the disk.
     pub(crate) reads: BTreeMap<Hold, Job>,
     /// Objects of which a read found the copy here damaged.
@@ -136,7 +130,7 @@ impl Aside {
     }
 }
 
-/// Why a read is not answered here.
+/// Reason why a read is not answered here.
 enum Refusal {
     /// The copy may not answer, or does not have the object.
     Unfit,
@@ -266,21 +260,19 @@ impl Replica {
         members().any(|osd| osd == ctx.whoami) && members().all(|osd| osd == ctx.whoami || ctx.leases.holds(ctx.now.mono, osd))
     }
 
-    /// Asks the primary which changes are durable at all members, unless it was just asked.
+    /// Asks the primary which changes are durable at all members, unless it was asked and has not answered.
     fn ask_what_is_settled(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
-        let (now, version, primary) = (ctx.now.mono, core.info.last_update.version, core.primary());
+        let (version, primary) = (core.info.last_update.version, core.primary());
         self.aside.settled.get_or_insert_with(|| Settled::unknown(version));
-        if self.aside.asked.is_some_and(|at| now.since(at) < AGAIN) {
-            return;
+        if !self.questions.is_open(primary, Subject::Settled) {
+            self.questions.ask(core, ctx, primary, Subject::Settled, Letter::Settle);
         }
-        self.aside.asked = Some(now);
-        core.tell(ctx, primary, &Letter::Settle);
     }
 
     /// The primary says up to which version changes are durable at all members.
     pub(crate) fn hear_what_is_settled(&mut self, core: &mut Core, upto: u64) {
         let version = core.info.last_update.version;
-        self.aside.asked = None;
+        self.questions.answered(core.primary(), Subject::Settled);
         // More than this copy has cannot be durable here: whoever says so is wrong.
         if let Some(settled) = self.aside.settled.as_mut().filter(|_| upto <= version) {
             settled.learn(upto);

@@ -15,6 +15,7 @@ use crate::letter::{Letter, LogPart};
 use crate::missing::Base;
 use crate::object::{PieceAt, read_part, read_piece};
 use crate::pieces::Question;
+use crate::questions::Questions;
 use crate::recorder::CopyTime;
 use aside::Aside;
 use inquiry::Inquiry;
@@ -112,6 +113,8 @@ pub(crate) struct Replica {
     pub(crate) lent: Option<Lent>,
     /// What is read for the primary's scrub.
     pub(crate) inquiry: Option<Box<Inquiry>>,
+    /// What the primary was asked.
+    questions: Questions,
     /// Clients' reads here.
     pub(crate) aside: Aside,
     /// Its own log cannot be read: the copy follows nobody any more.
@@ -133,7 +136,8 @@ impl Replica {
 
     pub(crate) fn deadline(&self) -> Mono {
         let inquiry = self.inquiry.as_ref().map_or(Mono::NEVER, |inquiry| inquiry.deadline());
-        if self.stalled.is_empty() || self.is_fetching() { inquiry } else { inquiry.min(self.again) }
+        let deadline = inquiry.min(self.questions.deadline());
+        if self.stalled.is_empty() || self.is_fetching() { deadline } else { deadline.min(self.again) }
     }
 
     /// Returns true if the first body that waits does so for something that is being fetched.
@@ -305,6 +309,12 @@ impl Replica {
         core.tell(ctx, primary, &letter);
     }
 
+    /// The session to the primary was broken, and stands again or may be tried again.
+    pub(crate) fn peer_returns(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, primary: CopyId) {
+        self.questions.repeat(core, ctx, |_, _| true);
+        self.promise_again(core, ctx, primary);
+    }
+
     /// What the primary was told may be lost: it is told where this copy is.
     pub(crate) fn promise_again(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, primary: CopyId) {
         let durable = core.commits.is_empty();
@@ -456,6 +466,7 @@ impl Replica {
     /// What time brings to a copy.
     pub(crate) fn turn(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
         let now = ctx.now.mono;
+        self.questions.turn(core, ctx);
         self.go_on_stalled(core, ctx);
         if self.inquiry.as_ref().is_some_and(|inquiry| inquiry.deadline() <= now) {
             self.step_inquiry(core, ctx);

@@ -10,7 +10,7 @@ use denc::{DecodeError, Result};
 use messages::scrub::{check_shard_errors, shard};
 use types::HObject;
 
-/// What the primary wants to know of a range of objects.
+/// Question of the primary about a range of objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ask {
     /// Given back with the answer.
@@ -27,7 +27,7 @@ pub(crate) struct Ask {
     pub(crate) to: HObject,
 }
 
-/// What a copy says to it.
+/// Answer of a copy to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Answer {
     /// Of which question.
@@ -40,7 +40,7 @@ pub(crate) struct Answer {
     pub(crate) found: Vec<Entry>,
 }
 
-/// What a copy holds of one object.
+/// State of one object at a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
     /// Head or clone.

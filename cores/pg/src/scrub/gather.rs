@@ -2,14 +2,13 @@
 
 use super::compare::Copy;
 use super::entry::{Answer, Ask, Entry};
-use node::Mono;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{CopyId, HObject};
 
 /// Entries of one copy for one range at most: more than that is no answer to a question of ours.
 const MOST: usize = 1 << 16;
 
-/// What another copy said.
+/// Words of another copy.
 #[derive(Clone, Debug)]
 struct Other {
     /// The rest is asked from here on.
@@ -23,8 +22,6 @@ struct Other {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gathering {
     ask: Ask,
-    /// Time when those who are silent are asked again.
-    pub(crate) again: Mono,
     others: BTreeMap<CopyId, Other>,
 }
 
@@ -32,10 +29,10 @@ pub(crate) struct Gathering {
 pub(crate) type Row<'a> = (&'a HObject, Vec<Copy<'a>>);
 
 impl Gathering {
-    /// A question to `whom`, who are asked again at a time.
-    pub(crate) fn new(ask: Ask, whom: impl Iterator<Item = CopyId>, again: Mono) -> Self {
+    /// A question to `whom`.
+    pub(crate) fn new(ask: Ask, whom: impl Iterator<Item = CopyId>) -> Self {
         let other = Other { from: ask.from.clone(), done: false, unreadable: false, found: Vec::new() };
-        Self { others: whom.map(|copy| (copy, other.clone())).collect(), ask, again }
+        Self { others: whom.map(|copy| (copy, other.clone())).collect(), ask }
     }
 
     /// Returns true if all have said everything.
@@ -47,11 +44,6 @@ impl Gathering {
     pub(crate) fn question(&self, copy: CopyId) -> Option<Ask> {
         let other = self.others.get(&copy).filter(|other| !other.done)?;
         Some(Ask { from: other.from.clone(), ..self.ask.clone() })
-    }
-
-    /// Those who have not said everything.
-    pub(crate) fn silent(&self) -> impl Iterator<Item = CopyId> + '_ {
-        self.others.iter().filter(|(_, other)| !other.done).map(|(copy, _)| *copy)
     }
 
     /// Copies whose list of objects cannot be read.
@@ -110,7 +102,7 @@ mod tests {
 
     fn gathering() -> Gathering {
         let (from, to) = (HObject::start_of_hash(1, 0), HObject::start_of_hash(1, 1 << 31));
-        Gathering::new(Ask { serial: 5, from, to, ..Ask::default() }, [copy(1), copy(2)].into_iter(), Mono::NEVER)
+        Gathering::new(Ask { serial: 5, from, to, ..Ask::default() }, [copy(1), copy(2)].into_iter())
     }
 
     fn answer(found: Vec<Entry>, upto: Option<HObject>) -> Answer {
@@ -129,7 +121,7 @@ mod tests {
         assert!(!g.hear(copy(1), Answer { serial: 4, ..answer(vec![], None) }), "of another question");
         assert!(g.hear(copy(1), answer(vec![entry("b", 1)], None)) && !g.is_complete());
         assert!(g.question(copy(1)).is_none());
-        assert_eq!(g.silent().collect::<Vec<_>>(), [copy(2)]);
+        assert!(g.question(copy(2)).is_some(), "osd.2 has said nothing");
         assert!(g.hear(copy(2), answer(vec![entry("b", 2)], None)) && g.is_complete());
         let own = [entry("a", 1), entry("b", 1)];
         let rows = g.rows(copy(0), &own, |_, _| false);

@@ -15,7 +15,7 @@ use types::{HObject, ObjectId, ShardId, SnapId};
 /// Attributes of one object that are told, in bytes of names and values.
 const ATTRS: usize = 64 << 10;
 
-/// What is read next.
+/// Part that is read next.
 #[derive(Clone, Debug)]
 enum Part {
     List,
@@ -26,7 +26,7 @@ enum Part {
     Omap(Bytes),
 }
 
-/// How large an omap is, or many of them.
+/// Size of an omap, or of many of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OmapSize {
     /// Keys.
@@ -68,7 +68,7 @@ impl OmapLimit {
     }
 }
 
-/// What is surveyed, and how.
+/// Range that is surveyed, and how.
 #[derive(Clone, Debug)]
 pub(crate) struct Range {
     /// From this object on.
@@ -85,7 +85,7 @@ pub(crate) struct Range {
     pub(crate) detail: bool,
     /// Objects with larger omaps are named.
     pub(crate) large: OmapLimit,
-    /// How much is read at a time, and how much is told.
+    /// Bounds of what is read at a time, and of what is told.
     pub(crate) sizes: Sizes,
 }
 
@@ -105,11 +105,11 @@ pub(crate) struct Survey {
     pub(crate) upto: HObject,
     /// The list cannot be read.
     pub(crate) unreadable: bool,
-    /// What could not be read.
+    /// Objects that could not be read.
     pub(crate) damage: Vec<(HObject, Damage)>,
     /// Bytes of data and omaps that were read since [`Self::is_heavy`] said so.
     weight: u64,
-    /// What was read of the object's omap.
+    /// Size of what was read of the object's omap.
     omap: OmapSize,
     /// All omaps that were read.
     pub(crate) omaps: OmapSize,

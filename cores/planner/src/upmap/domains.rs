@@ -12,10 +12,10 @@ use types::OsdId;
 /// Most levels of buckets that are walked; maps are shallower.
 const DEEPEST: usize = 32;
 
-/// Where an OSD is, as a rule sees it.
+/// Place of an OSD, as a rule sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// Which of the rule's starts it is below.
+    /// Index of the rule's start that it is below.
     pub(crate) take: usize,
     /// The bucket of each type that the rule chooses, outermost first; the OSD itself where it chooses those.
     pub(crate) at: Vec<i32>,

@@ -13,7 +13,7 @@ pub(crate) struct Table {
     pub(crate) groups: Vec<Vec<OsdId>>,
     /// Copies that an OSD holds above its share; below it if negative.
     pub(crate) above: BTreeMap<OsdId, f64>,
-    /// What the pool's rule keeps apart.
+    /// Domains that the pool's rule keeps apart.
     pub(crate) domains: Domains,
     /// Groups by OSD.
     on: BTreeMap<OsdId, Vec<u32>>,

@@ -86,7 +86,7 @@ impl Store {
     /// Ranges of records that are carried out and are in no journal group yet.
     fn to_skip(&self) -> Vec<(u64, u32)> {
         #[cfg(test)]
-        if self.sabotage == Some(crate::sabotage::Sabotage::ForgetSkipped) {
+        if self.mistake == Some(crate::mistake::Mistake::ForgetSkipped) {
             return Vec::new();
         }
         self.pipeline.ranges()
@@ -175,7 +175,7 @@ impl Store {
                 if c.writes == 0 && !self.marking.is_under_way() && !self.pipeline.waits_for_data(c.seq) {
                     c.stage = Stage::Flush;
                     #[cfg(test)]
-                    if self.sabotage == Some(crate::sabotage::Sabotage::FlipBeforeFlush) {
+                    if self.mistake == Some(crate::mistake::Mistake::FlipBeforeFlush) {
                         self.io.stat(DATA, Purpose::Flush);
                         return false;
                     }
@@ -219,7 +219,7 @@ impl Store {
             c.version = self.sb.version.max(pieces);
         }
         #[cfg(test)]
-        if self.sabotage == Some(crate::sabotage::Sabotage::FlipUnmarked) {
+        if self.mistake == Some(crate::mistake::Mistake::FlipUnmarked) {
             return self.flip();
         }
         let version = match &mut self.checkpoint {
@@ -267,7 +267,7 @@ impl Store {
     /// A slot is marked with the version of shared omaps. Groups have the older version until the other one is, too.
     fn marked_families(&mut self) {
         #[cfg(test)]
-        if self.sabotage == Some(crate::sabotage::Sabotage::MarkOnce) {
+        if self.mistake == Some(crate::mistake::Mistake::MarkOnce) {
             self.marking = Marking::Second;
         }
         if self.marking == Marking::First {
@@ -326,7 +326,7 @@ impl Store {
         let map = self.space.flipped(Flipped { promised: c.promised, stable: c.stable, freed, shared_pages: c.shared_pages });
         self.shed.replaced(map, c.moved);
         #[cfg(test)]
-        if self.sabotage == Some(crate::sabotage::Sabotage::Leak) {
+        if self.mistake == Some(crate::mistake::Mistake::Leak) {
             self.space.leak();
         }
         self.shed.delta(self.overlay.flip());

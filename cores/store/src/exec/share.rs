@@ -62,7 +62,7 @@ impl Run<'_> {
         for (key, value) in &list {
             bytes += key.len() as u64 + value.as_ref().map_or(0, |value| value.len() as u64) + OF_CHANGE;
             #[cfg(test)]
-            if self.eye.store.sabotage == Some(crate::sabotage::Sabotage::SaveNothing) {
+            if self.eye.store.mistake == Some(crate::mistake::Mistake::SaveNothing) {
                 continue;
             }
             let Some(before) = omap.before else { continue };

@@ -196,9 +196,9 @@ fn a_full_disk_and_busy_clients_are_left_alone() {
 }
 
 /// A client overwrites a block while the part that it is in is read. Gives whether its bytes are there afterwards.
-fn overwritten_meanwhile(sabotage: Option<crate::sabotage::Sabotage>) -> bool {
+fn overwritten_meanwhile(mistake: Option<crate::mistake::Mistake>) -> bool {
     let (mut rig, objects, _) = an_aged_image(30, 1);
-    rig.store.sabotage = sabotage;
+    rig.store.mistake = mistake;
     rig.store.defragment_eagerly();
     for _ in 0..100_000 {
         rig.round();
@@ -217,7 +217,7 @@ fn overwritten_meanwhile(sabotage: Option<crate::sabotage::Sabotage>) -> bool {
             rig.round();
         }
         let changed = rig.store.counters().defrag.changed;
-        assert_eq!(changed, u64::from(sabotage.is_none()), "it sees that the part changed");
+        assert_eq!(changed, u64::from(mistake.is_none()), "it sees that the part changed");
         rig.store.set_defragment(false);
         rig.checkpoint();
         rig.store.drop_caches();
@@ -229,7 +229,7 @@ fn overwritten_meanwhile(sabotage: Option<crate::sabotage::Sabotage>) -> bool {
 #[test]
 fn what_clients_change_meanwhile_is_not_lost() {
     assert!(overwritten_meanwhile(None));
-    assert!(!overwritten_meanwhile(Some(crate::sabotage::Sabotage::MoveUnlooked)), "who does not look loses it");
+    assert!(!overwritten_meanwhile(Some(crate::mistake::Mistake::MoveUnlooked)), "who does not look loses it");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::block::BLOCK;
 use crate::flight::Marking;
 use crate::index::page::{PageRef, Ptr};
 use crate::journal::group::Header;
-use crate::sabotage::Sabotage;
+use crate::mistake::Mistake;
 use crate::superblock::{FAMILIES, FIRST, OLDEST, PIECES, PLAIN, SLOTS, Superblock, VERSION};
 use bytes::Bytes;
 
@@ -156,7 +156,7 @@ fn copy_omaps(world: &mut World) {
 }
 
 /// A store of [`PLAIN`], about to make its first checkpoint with pages in pieces.
-fn before_the_first_pieces(seed: u64, sabotage: Option<Sabotage>) -> World {
+fn before_the_first_pieces(seed: u64, mistake: Option<Mistake>) -> World {
     let mut world = World::new(seed, seed.is_multiple_of(2));
     (world.scattered, world.store.space.scatter) = (false, false);
     copy_omaps(&mut world);
@@ -168,7 +168,7 @@ fn before_the_first_pieces(seed: u64, sabotage: Option<Sabotage>) -> World {
     }
     assert_eq!(marks(&world), [PLAIN; 2]);
     (0..20).for_each(|_| world.submit_one());
-    world.store.sabotage = sabotage;
+    world.store.mistake = mistake;
     (world.scattered, world.store.space.scatter) = (true, true);
     world.store.due.want(true);
     world
@@ -211,7 +211,7 @@ fn the_first_page_in_pieces_is_marked_before_it_counts_whenever_power_is_lost() 
 #[test]
 fn a_mark_that_comes_with_the_flip_only_would_be_seen() {
     let misled = (0..4).any(|seed| {
-        let mut world = before_the_first_pieces(seed, Some(Sabotage::FlipUnmarked));
+        let mut world = before_the_first_pieces(seed, Some(Mistake::FlipUnmarked));
         (0..4000).any(|i| {
             if i % 7 == 0 {
                 world.submit_one();
@@ -290,7 +290,7 @@ fn the_first_shared_omap_waits_for_the_mark_whenever_power_is_lost() {
 fn a_mark_in_one_slot_only_would_be_seen() {
     let seen = (0..4).any(|seed| {
         let mut world = before_the_first_shared(seed);
-        world.store.sabotage = Some(Sabotage::MarkOnce);
+        world.store.mistake = Some(Mistake::MarkOnce);
         (0..2000).any(|i| {
             if i % 5 == 0 {
                 world.submit_one();

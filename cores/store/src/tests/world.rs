@@ -54,7 +54,7 @@ pub(crate) struct World {
     pub(crate) omaps: bool,
     /// Crash and make checkpoints often.
     pub(crate) hasty: bool,
-    sabotage: Option<super::Sabotage>,
+    mistake: Option<super::Mistake>,
     /// What all incarnations counted.
     pub(crate) total: [u64; 8],
 }
@@ -116,7 +116,7 @@ impl World {
             cold: None,
             omaps: false,
             hasty: seed % 2 == 1,
-            sabotage: None,
+            mistake: None,
             total: [0; 8],
         };
         world.scatter();
@@ -125,9 +125,9 @@ impl World {
     }
 
     /// Makes a mistake from now on.
-    pub(crate) fn sabotage(&mut self, sabotage: super::Sabotage) {
-        self.sabotage = Some(sabotage);
-        self.store.sabotage = self.sabotage;
+    pub(crate) fn mistake(&mut self, mistake: super::Mistake) {
+        self.mistake = Some(mistake);
+        self.store.mistake = self.mistake;
         self.scatter();
     }
 
@@ -167,7 +167,7 @@ impl World {
         self.change_memory();
         self.store.turn(now, &mut out);
         self.check_memory();
-        if self.sabotage.is_none() {
+        if self.mistake.is_none() {
             self.store.self_check(self.now.is_multiple_of(640_000)).unwrap_or_else(|why| panic!("{why}"));
         }
         for output in out.0 {
@@ -552,7 +552,7 @@ impl World {
         }
         self.store = Store::open(self.config.clone());
         self.scatter();
-        self.store.sabotage = self.sabotage;
+        self.store.mistake = self.mistake;
         self.fetched.clear();
         self.owner.clear();
         self.open_up();
@@ -677,7 +677,7 @@ impl World {
         }
         crate::fsck::check(&mut self.disks, &Config::default(), true);
         self.store = Store::open(Config { memory: 0, ..self.config.clone() });
-        self.store.sabotage = self.sabotage;
+        self.store.mistake = self.mistake;
         self.fetched.clear();
         self.owner.clear();
         for _ in 0..100_000 {

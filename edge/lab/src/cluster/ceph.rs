@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// How long one step may take.
+/// Time that one step may take.
 const STEP: Duration = Duration::from_secs(60);
 /// Bytes of a FileStore journal in a file, in MiB.
 const JOURNAL_MIB: u64 = 1024;
 
-/// How programs of a release are started.
+/// Command by which programs of a release are started.
 #[derive(Clone, Debug)]
 struct Home {
     root: Option<PathBuf>,

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// How long a command of `ceph` may take.
+/// Time that a command of `ceph` may take.
 const COMMAND: Duration = Duration::from_secs(60);
 
 /// Runs a `ceph` command; gives what it printed.

@@ -56,7 +56,7 @@ pub struct Cluster {
     pub disks: Vec<PathBuf>,
     /// Path of the journal disk.
     pub journal_disk: Option<PathBuf>,
-    /// What was written already, as workloads call it.
+    /// Data that was written already, as workloads call it.
     pub written: BTreeSet<String>,
     /// Commands that start a daemon again, by its name.
     again: Vec<(String, Restart)>,
@@ -154,7 +154,7 @@ pub fn start(lab: &Lab, experiment: &Experiment, point: &Point, number: usize) -
     Ok(cluster)
 }
 
-/// Where an OSD's data and journal go.
+/// Place where an OSD's data and journal go.
 #[derive(Clone, Debug, Default)]
 struct Place {
     /// A folder on a file system of its own, or in the cluster's folder.

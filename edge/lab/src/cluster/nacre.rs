@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// How long it may take to serve.
+/// Time that it may take to serve.
 const READY: Duration = Duration::from_secs(60);
 
 pub(super) fn start(lab: &Lab, point: &Point, folder: &Path, places: &[Place], cluster: &mut Cluster) -> Result<()> {

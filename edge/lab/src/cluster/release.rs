@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Where it is put if the experiment does not say.
+/// Place where it is put if the experiment does not say.
 const ROOT: &str = "/var/tmp/nacre-lab-ceph18";
-/// What is installed.
+/// Packages that are installed.
 const PACKAGES: &str = "ceph-osd,ceph-mon,ceph-mgr,ceph-common,ceph-base";
-/// How long that may take.
+/// Time that the installation may take.
 const INSTALL: Duration = Duration::from_secs(1200);
 
 /// The folder of the release that a cluster asks for; `None` for this machine's own. It is installed if it is not

@@ -90,7 +90,7 @@ impl Medium {
         true
     }
 
-    /// What it did of itself until now.
+    /// Brings the model up to a time.
     fn advance(&mut self, now: Instant) {
         while self.free < now && self.work_off() {}
         if self.cached.is_empty() {

@@ -18,12 +18,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// How long a tool of the system may take.
+/// Time that a tool of the system may take.
 const TOOL: Duration = Duration::from_secs(60);
-/// How long a model may take to be mounted.
+/// Time that a model may take to be mounted.
 const MOUNTED: Duration = Duration::from_secs(10);
 
-/// What was left out because it cannot be done here; the report says why.
+/// Something that was left out because it cannot be done here; the report says why.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Skip(pub String);

@@ -24,7 +24,7 @@ const DISK: u64 = 2;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// What is to be done, by time; of equal times, what was asked first.
+/// Work to be done, by time; of equal times, what was asked first.
 #[derive(Default)]
 struct Queue {
     order: BinaryHeap<Reverse<(Instant, u64)>>,

@@ -52,7 +52,7 @@ pub fn cbt(path: &Path) -> Result<String> {
     convert(&text, &name).with_context(|| format!("{} as a plan of CBT", path.display()))
 }
 
-/// What runs a benchmark here.
+/// Workload that runs a benchmark here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ours {
     Rados,

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// Figures by name.
 pub type Figures = BTreeMap<String, f64>;
 
-/// What is watched.
+/// Processes and disks that are watched.
 #[derive(Clone, Debug, Default)]
 pub struct Watch {
     /// Processes of the servers.

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long an OSD may take to answer.
+/// Time that an OSD may take to answer.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Most bytes of an answer.
 const MOST: usize = 64 << 20;
@@ -32,7 +32,7 @@ const STAGES: [(&str, &str); 15] = [
     ("bluestore.kv_flush_lat", "write: of that, one flush of the disk"),
 ];
 
-/// What OSDs have counted so far.
+/// Counters of OSDs so far.
 #[derive(Clone, Debug, Default)]
 pub struct Counted {
     stages: BTreeMap<&'static str, (f64, f64)>,

@@ -14,7 +14,7 @@ pub struct Run {
     pub cluster: Point,
     /// The workload's permutation.
     pub workload: Point,
-    /// Which repeat, from 0.
+    /// Number of the repeat, from 0.
     pub repeat: u32,
     /// A second measurement of the first cluster, for the noise.
     pub again: bool,

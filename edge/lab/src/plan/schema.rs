@@ -1,6 +1,6 @@
 //! Which keys an experiment file may have, and what each may say.
 
-/// What a key's value is.
+/// Kind of a key's value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     /// Any text.
@@ -22,9 +22,9 @@ pub enum Kind {
 pub struct Key {
     /// As it is written.
     pub name: &'static str,
-    /// What it takes.
+    /// Kind of its value.
     pub kind: Kind,
-    /// What it means, and its default.
+    /// Its meaning, and its default.
     pub help: &'static str,
 }
 

@@ -12,7 +12,7 @@ const LETTER: f64 = 6.7;
 const LEAST: f64 = 0.002;
 /// Most rows. Deeper stacks are cut.
 const DEEPEST: usize = 60;
-/// What is outside of these is the same for all samples of a thread, and not always found.
+/// Outermost frames: what is outside of these is the same for all samples of a thread, and not always found.
 const OUTERMOST: [&str; 1] = ["runtime::reactor::drive"];
 
 #[derive(Debug, Default)]

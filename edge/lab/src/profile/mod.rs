@@ -31,19 +31,19 @@ use std::time::{Duration, Instant};
 const RATE: u32 = 499;
 /// Bytes of each stack that are kept for unwinding.
 const STACK: u32 = 16_384;
-/// How long `perf` may take to write what it has, and to tell it.
+/// Time that `perf` may take to write what it has, and to tell it.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A picture for the report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Picture {
-    /// What it shows.
+    /// Its subject.
     pub title: String,
     /// The drawing: one `svg` element.
     pub svg: String,
 }
 
-/// What was made after the last repeat of a workload.
+/// Profiles that were made after the last repeat of a workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profiles {
     /// The pictures.
@@ -59,7 +59,7 @@ impl Profiles {
     }
 }
 
-/// What is asked for.
+/// Kind of what is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Flames,

@@ -8,7 +8,7 @@ use crate::plan::{Point, schema};
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 
-/// How clusters are arranged: names of groups on the axis, and of the bars in each.
+/// Arrangement of clusters: names of groups on the axis, and of the bars in each.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arrangement {
     /// Key whose values are groups; none is one group.

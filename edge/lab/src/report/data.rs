@@ -25,9 +25,9 @@ pub struct Cell {
     pub again: BTreeMap<String, Vec<(u32, f64)>>,
     /// Curves of the first repeat.
     pub series: Vec<Series>,
-    /// Why repeats are missing.
+    /// Reason why repeats are missing.
     pub missing: Vec<String>,
-    /// What was made after the last repeat.
+    /// Profiles that were made after the last repeat.
     pub profiles: Profiles,
 }
 
@@ -51,7 +51,7 @@ impl Cell {
 /// All that a report is made from.
 #[derive(Clone, Debug, Default)]
 pub struct Data {
-    /// What was asked.
+    /// The order.
     pub experiment: Experiment,
     /// Place where it ran.
     pub environment: Environment,

@@ -77,7 +77,7 @@ fn percent(share: f64) -> String {
     if share < 0.1 { format!("{:.1} %", share * 100.0) } else { format!("{:.0} %", share * 100.0) }
 }
 
-/// How the loads are arranged.
+/// Arrangement of the loads.
 struct Arranged<'a> {
     /// Key of the axis; none if nothing of [`AXES`] varies.
     axis: Option<&'static str>,

@@ -6,9 +6,9 @@ use maud::{Markup, html};
 /// A bar with its place on a scale.
 #[derive(Clone, Debug, Default)]
 pub struct Bar {
-    /// What it is.
+    /// Its name.
     pub label: String,
-    /// Which colour.
+    /// Number of the colour.
     pub colour: usize,
     /// Its length; `None` draws `note` instead.
     pub value: Option<f64>,
@@ -64,21 +64,21 @@ pub fn bars(title: &str, groups: &[Group], most: f64, names: bool) -> Markup {
     }
 }
 
-/// How a line is drawn.
+/// Look of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Look {
-    /// Which colour.
+    /// Number of the colour.
     pub colour: usize,
-    /// Which dashes.
+    /// Number of the dashes.
     pub dash: usize,
 }
 
 /// A line of points.
 #[derive(Clone, Debug, Default)]
 pub struct Line {
-    /// What it is.
+    /// Its name.
     pub label: String,
-    /// How it is drawn.
+    /// Its look.
     pub look: Look,
     /// Its points.
     pub points: Vec<(f64, f64)>,

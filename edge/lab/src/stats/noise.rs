@@ -10,7 +10,7 @@ pub struct Noise {
     pub deviation: f64,
     /// Pairs that it comes from.
     pub pairs: usize,
-    /// How far the second measurements lie above the first ones, as a ratio, in the middle.
+    /// Ratio by which the second measurements lie above the first ones, as a ratio, in the middle.
     pub offset: f64,
     /// The smallest relative difference that as many repeats find in four of five cases, without a correction for
     /// several tests.

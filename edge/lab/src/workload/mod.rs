@@ -22,12 +22,12 @@ use crate::results::Series;
 use anyhow::{Result, bail};
 use std::process::Command;
 
-/// What a workload did.
+/// Result of a workload.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// The command.
     pub command: String,
-    /// What the tools said.
+    /// Output of the tools.
     pub said: String,
     /// Operations.
     pub ops: f64,
@@ -85,7 +85,7 @@ fn add_curves(parts: &[Outcome]) -> Vec<Series> {
     all
 }
 
-/// What a workload runs in.
+/// Surroundings of a workload.
 pub struct Bench<'a> {
     /// Surroundings.
     pub lab: &'a Lab,

@@ -5,7 +5,7 @@ use node::{Buf, ConnId, Input};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 
-/// What is left of a connection after it was served.
+/// State of a connection after it was served.
 pub(crate) enum Outcome {
     /// The connection waits for the kernel or the machine.
     Idle,

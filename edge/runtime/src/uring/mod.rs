@@ -29,7 +29,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long to wait at the end for the kernel to give every buffer back.
+/// Time to wait at the end for the kernel to give every buffer back.
 const LAST_WAIT: Duration = Duration::from_secs(10);
 
 /// A read of so many bytes or more is a long one.

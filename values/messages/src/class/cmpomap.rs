@@ -5,14 +5,14 @@ use bytes::Bytes;
 use denc::{Decode, Encode, Reader, Result, envelope};
 use std::collections::BTreeMap;
 
-/// How values are compared.
+/// Ways to compare values.
 #[allow(missing_docs)]
 pub mod mode {
     pub const STRING: u8 = 1;
     pub const U64: u8 = 2;
 }
 
-/// What must hold between the given value, on the left, and the stored one.
+/// Relations between the given value, on the left, and the stored one.
 #[allow(missing_docs)]
 pub mod comparison {
     pub const EQ: u8 = 1;
@@ -32,7 +32,7 @@ pub struct CompareOp {
     pub comparison: u8,
     /// Given values.
     pub values: BTreeMap<Bytes, Bytes>,
-    /// What keys are compared with that are not there.
+    /// Value that stands for keys that are not there.
     pub default: Option<Bytes>,
 }
 

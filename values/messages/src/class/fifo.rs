@@ -7,7 +7,7 @@ use bytes::Bytes;
 use denc::{Decode, Encode, Reader, Result, envelope};
 use types::UTime;
 
-/// Which state of a meta object is meant (`objv`).
+/// Version of a meta object (`objv`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Version {
     /// Chosen when the count starts.
@@ -40,7 +40,7 @@ pub mod step {
 /// Something that a gateway began to do with a part (`journal_entry`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Step {
-    /// What: one of [`step`].
+    /// Kind of the step: one of [`step`].
     pub op: i32,
     /// Number of the part.
     pub part: i64,
@@ -78,9 +78,9 @@ impl Encode for Step {
 pub struct Info {
     /// The log's name.
     pub id: Bytes,
-    /// Which state this is.
+    /// Version of this state.
     pub version: Version,
-    /// What names of parts begin with.
+    /// Beginning of names of parts.
     pub prefix: Bytes,
     /// Sizes.
     pub params: Params,
@@ -92,7 +92,7 @@ pub struct Info {
     pub min_push: i64,
     /// Last part that was made; -1 if none was.
     pub max_push: i64,
-    /// What is being done, in order.
+    /// Steps under way, in order.
     pub journal: Vec<Step>,
 }
 
@@ -136,7 +136,7 @@ impl Encode for Info {
     }
 }
 
-/// What a part begins with (`part_header`).
+/// Header of a part (`part_header`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartHeader {
     /// Sizes.
@@ -188,7 +188,7 @@ impl Encode for PartHeader {
     }
 }
 
-/// What is before each entry's header in a part: numbers without an envelope.
+/// Numbers before each entry's header in a part: without an envelope.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EntryPrefix {
     /// The part's number of this name.
@@ -225,7 +225,7 @@ pub struct CreateMeta {
     pub pool: Bytes,
     /// Namespace of the parts; of no use here.
     pub namespace: Bytes,
-    /// What names of parts begin with; made, if there is none.
+    /// Beginning of names of parts; made, if there is none.
     pub prefix: Option<Bytes>,
     /// Most bytes of a part.
     pub part_size: u64,
@@ -264,7 +264,7 @@ impl Encode for CreateMeta {
 /// Input of `get_meta`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GetMeta {
-    /// Which state is expected, if any.
+    /// Version that is expected, if any.
     pub version: Option<Version>,
 }
 
@@ -297,7 +297,7 @@ denc::versioned!(GetMetaReply, 1, 1 { info, header_size, overhead });
 /// Input of `update_meta`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UpdateMeta {
-    /// Which state is expected.
+    /// Version that is expected.
     pub version: Version,
     /// First part.
     pub tail: Option<i64>,
@@ -307,9 +307,9 @@ pub struct UpdateMeta {
     pub min_push: Option<i64>,
     /// Last part that was made.
     pub max_push: Option<i64>,
-    /// What begins.
+    /// Steps that begin.
     pub add: Vec<Step>,
-    /// What is done.
+    /// Steps that are done.
     pub remove: Vec<Step>,
 }
 
@@ -352,7 +352,7 @@ denc::versioned!(InitPart, 1, 1 { tag, params });
 pub struct PushPart {
     /// Name of the part; of no use any more.
     pub tag: Bytes,
-    /// What to append.
+    /// Entries to append.
     pub entries: Vec<Bytes>,
     /// Bytes of all entries.
     pub total: u64,
@@ -420,7 +420,7 @@ impl Encode for ListPart {
 /// An entry of a listing (`part_list_entry`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// What was appended.
+    /// Bytes that were appended.
     pub data: Bytes,
     /// Place where it is.
     pub offset: u64,

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-/// How far a client has come in one of the journal's objects.
+/// Progress of a client in one of the journal's objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectPosition {
     /// The object.
@@ -14,7 +14,7 @@ pub struct ObjectPosition {
 }
 denc::versioned!(ObjectPosition, 1, 1 { object, tag, entry });
 
-/// How far a client has come, newest first.
+/// Progress of a client, newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Position {
     /// One for each object that is written at a time.
@@ -29,7 +29,7 @@ pub struct Client {
     pub id: Bytes,
     /// Its own.
     pub data: Bytes,
-    /// What it has done with.
+    /// Entries that it has done with.
     pub committed: Position,
     /// 0 connected, 1 disconnected: the journal does not wait for it.
     pub state: u8,

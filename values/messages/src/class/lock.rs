@@ -39,7 +39,7 @@ pub struct LockOp {
     pub tag: String,
     /// For people.
     pub description: String,
-    /// How long; zero for ever.
+    /// Length of the hold; zero for ever.
     pub duration: UTime,
     /// See [`flag`].
     pub flags: u8,
@@ -61,9 +61,9 @@ denc::versioned!(UnlockOp, 1, 1 { name, cookie });
 pub struct BreakOp {
     /// The lock.
     pub name: String,
-    /// Whose hold.
+    /// Holder.
     pub locker: EntityNum,
-    /// Which hold.
+    /// Cookie of the hold.
     pub cookie: String,
 }
 denc::versioned!(BreakOp, 1, 1 { name, locker, cookie });

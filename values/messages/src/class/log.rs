@@ -13,7 +13,7 @@ pub struct LogEntry {
     pub name: Bytes,
     /// Time.
     pub timestamp: UTime,
-    /// What.
+    /// The data.
     pub data: Bytes,
     /// Its key; made if it is empty. Not known to version 1.
     pub id: Bytes,
@@ -42,7 +42,7 @@ impl Encode for LogEntry {
     }
 }
 
-/// What a log keeps besides its entries; output of `info` in an envelope of its own.
+/// Header of a log; output of `info` in an envelope of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogHeader {
     /// The largest key.
@@ -55,7 +55,7 @@ denc::versioned!(LogHeader, 1, 1 { max_marker, max_time });
 /// Input of `add`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddOp {
-    /// What to add.
+    /// Entries to add.
     pub entries: Vec<LogEntry>,
     /// True if no entry may be earlier than the latest; not known to version 1, which meant so.
     pub monotonic: bool,
@@ -168,7 +168,7 @@ pub struct IndexEntry {
     pub time: UTime,
     /// Tells entries of one time apart.
     pub ext: Bytes,
-    /// What.
+    /// The value.
     pub value: Bytes,
 }
 denc::versioned!(IndexEntry, 1, 1 { time, ext, value });
@@ -176,7 +176,7 @@ denc::versioned!(IndexEntry, 1, 1 { time, ext, value });
 /// Input of a time index's `add`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IndexAddOp {
-    /// What to add.
+    /// Entries to add.
     pub entries: Vec<IndexEntry>,
 }
 denc::versioned!(IndexAddOp, 1, 1 { entries });

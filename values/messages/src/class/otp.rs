@@ -29,7 +29,7 @@ pub struct Info {
     pub id: Bytes,
     /// Its secret, as text.
     pub seed: Bytes,
-    /// How `seed` is written: one of [`seed`].
+    /// Encoding of the seed: one of [`seed`].
     pub seed_kind: u8,
     /// The secret itself; made from `seed` when the device is set.
     pub key: Bytes,
@@ -54,7 +54,7 @@ pub struct Check {
 }
 denc::versioned!(Check, 1, 1 { token, time, result });
 
-/// Which devices there are, stored under the key `header`.
+/// Names of devices, stored under the key `header`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// Their names.
@@ -67,7 +67,7 @@ denc::versioned!(Header, 1, 1 { ids });
 pub struct Instance {
     /// The device.
     pub info: Info,
-    /// What was tried within the last step, in order.
+    /// Tries within the last step, in order.
     pub checks: Vec<Check>,
     /// Step of the last password that was right; earlier ones are used up.
     pub last: u64,
@@ -97,7 +97,7 @@ denc::versioned!(CheckOp, 1, 1 { id, value, token });
 /// Output of `otp_get_result`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResultReply {
-    /// What became of the trial.
+    /// Result of the trial.
     pub result: Check,
 }
 denc::versioned!(ResultReply, 1, 1 { result });

@@ -6,14 +6,14 @@ use bytes::Bytes;
 /// A place in the ring (`cls_queue_marker`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Marker {
-    /// How often the ring was gone around.
+    /// Number of times that the ring was gone around.
     pub generation: u64,
     /// Byte of the object.
     pub offset: u64,
 }
 denc::versioned!(Marker, 1, 1 { generation, offset });
 
-/// What is stored before the ring (`cls_queue_head`).
+/// Header before the ring (`cls_queue_head`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head {
     /// Bytes that the head may take, where the ring begins.
@@ -46,7 +46,7 @@ denc::versioned!(InitOp, 1, 1 { size, urgent_size, urgent });
 /// Input of `queue_enqueue`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EnqueueOp {
-    /// What to append.
+    /// Entries to append.
     pub entries: Vec<Bytes>,
 }
 denc::versioned!(EnqueueOp, 1, 1 { entries });
@@ -64,7 +64,7 @@ denc::versioned!(ListOp, 1, 1 { max, marker });
 /// An entry of a listing (`cls_queue_entry`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// What was appended.
+    /// Bytes that were appended.
     pub data: Bytes,
     /// Place where it is, as `GENERATION/OFFSET`.
     pub marker: Bytes,

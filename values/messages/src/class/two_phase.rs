@@ -57,7 +57,7 @@ denc::versioned!(ReserveReply, 1, 1 { id });
 pub struct CommitOp {
     /// The reservation's number.
     pub id: u32,
-    /// What to append.
+    /// Entries to append.
     pub entries: Vec<Bytes>,
 }
 denc::versioned!(CommitOp, 1, 1 { id, entries });

@@ -76,7 +76,7 @@ impl Encode for Bucket {
 /// A bucket and what is in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BucketEntry {
-    /// Which.
+    /// The bucket.
     pub bucket: Bucket,
     /// Bytes.
     pub size: u64,
@@ -195,7 +195,7 @@ denc::versioned!(SetOp, 1, 1 { entries, add, time });
 /// Input of `remove_bucket`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RemoveOp {
-    /// Which.
+    /// The bucket.
     pub bucket: Bucket,
 }
 denc::versioned!(RemoveOp, 1, 1 { bucket });

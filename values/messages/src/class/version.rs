@@ -3,7 +3,7 @@
 /// Attribute that holds an [`ObjVersion`].
 pub const ATTR: &str = "ceph.objclass.version";
 
-/// How a condition compares the stored version with its own.
+/// Comparisons of the stored version with that of a condition.
 #[allow(missing_docs)]
 pub mod cond {
     pub const NONE: u32 = 0;

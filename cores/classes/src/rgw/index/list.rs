@@ -82,7 +82,7 @@ struct Walk {
     reached: ObjKey,
     /// True if there is more.
     more: bool,
-    /// What was found.
+    /// Entries that were found.
     found: std::collections::BTreeMap<Bytes, DirEntry>,
     /// The key that was found last.
     last: Option<Bytes>,

@@ -17,7 +17,7 @@ const FIRST_EPOCH: u64 = 2;
 /// A head during one call.
 pub(super) struct Head {
     at: Bytes,
-    /// What it says; as for a key without versions if there is none.
+    /// Its contents; as for a key without versions if there is none.
     pub(super) entry: OlhEntry,
     /// True if there was one before the call.
     pub(super) found: bool,

@@ -61,7 +61,7 @@ pub(super) fn list(call: &mut Call<'_>) -> Outcome {
     Ok(RawListReply { entries, truncated }.to_bytes())
 }
 
-/// What follows the names before the sections.
+/// Part of an index that stands before a section.
 #[derive(Clone, Copy)]
 enum Part {
     Instances,
@@ -69,7 +69,7 @@ enum Part {
     NamesBehind,
 }
 
-/// Which names one scan takes, and whether more follow.
+/// Names that one scan takes, and whether more follow.
 struct Scan {
     more: bool,
     /// True if the end was met: a key that is not wanted any more.

@@ -9,9 +9,9 @@ use messages::class::rgw::gc::{DeferOp, Info, ListOp, ListReply, RemoveOp, SetOp
 use std::time::Duration;
 use types::{Errno, UTime};
 
-/// What keys of tags begin with.
+/// Beginning of keys of tags.
 const NAMES: &[u8] = b"0_";
-/// What keys of times begin with.
+/// Beginning of keys of times.
 const TIMES: &[u8] = b"1_";
 /// Nanoseconds that an entry may be late so that its time is its own.
 const MAX_TRIES: u32 = 10_000;

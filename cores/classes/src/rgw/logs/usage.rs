@@ -45,11 +45,11 @@ pub(super) fn add(call: &mut Call<'_>) -> Outcome {
     Ok(Bytes::new())
 }
 
-/// Which entries are meant.
+/// Entries that are meant.
 struct Range {
     start: u64,
     end: u64,
-    /// Who pays; anybody, if it is empty.
+    /// User who pays; anybody, if it is empty.
     user: Bytes,
     /// Of which bucket; any, if it is empty.
     bucket: Bytes,

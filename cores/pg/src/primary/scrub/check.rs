@@ -7,6 +7,7 @@ use crate::letter::Letter;
 use crate::missing::Lack;
 use crate::primary::Primary;
 use crate::primary::lanes::{Job, Work};
+use crate::questions::Subject;
 use crate::scrub::compare::{Contradiction, Copy, Verdict, contradictions, judge, recorded_size};
 use crate::scrub::entry::{Answer, Entry};
 use crate::scrub::gather::Gathering;
@@ -82,13 +83,11 @@ impl Primary {
         if !gathering.hear(from, answer) {
             return;
         }
-        if !gathering.is_complete() {
-            return self.ask_silent(core, ctx, Some(from));
-        }
+        let (rest, complete) = (gathering.question(from), gathering.is_complete());
         // While its own part is being fetched, that calls it.
-        if check.survey.is_done()
-            && let Some(job) = self.jobs.remove(&hold)
-        {
+        let ready = complete && check.survey.is_done();
+        self.go_on_asking(core, ctx, from, rest);
+        if ready && let Some(job) = self.jobs.remove(&hold) {
             let head = job.head.clone();
             self.attempt(core, ctx, job);
             self.pump(core, ctx, &head);
@@ -103,6 +102,8 @@ impl Primary {
         if let Some(lane) = self.lanes.get_mut(&job.head) {
             lane.held = lane.held.filter(|hold| *hold != job.hold);
         }
+        // It may end before all have answered.
+        self.questions.withdraw(|_, subject| *subject == Subject::Survey);
         if let Some(scrub) = &mut self.scrub {
             (scrub.checking, scrub.next) = (false, ctx.now.mono);
         }

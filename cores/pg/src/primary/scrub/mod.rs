@@ -27,7 +27,7 @@ use crate::letter::Letter;
 use crate::missing::is_missing;
 use crate::ops::internal::clone_bytes;
 use crate::primary::Primary;
-use crate::primary::lanes::Work;
+use crate::questions::Subject;
 use crate::scrub::compare::{agree, contradictions};
 use crate::scrub::entry::{Answer, Ask, Entry};
 use crate::scrub::findings::Findings;
@@ -37,11 +37,7 @@ use crate::stats::Stats;
 use node::Mono;
 use objectstore::{Hold, Unread, Wish};
 use std::collections::{BTreeSet, VecDeque};
-use std::time::Duration;
 use types::{CopyId, HObject, ObjectId, PgId, SnapId};
-
-/// After this, copies that have not answered are asked again.
-const AGAIN: Duration = Duration::from_secs(5);
 
 /// A scrub that somebody wants. It outlives the interval, if this OSD leads the group on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -239,9 +235,10 @@ impl Primary {
     pub(crate) fn step_scrub(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
         let Some(mut scrub) = self.scrub.take_if(|scrub| !scrub.fetching) else { return };
         if scrub.checking {
-            scrub.next = ctx.now.mono.plus(AGAIN);
+            // The end of the check wakes it.
+            scrub.next = Mono::NEVER;
             self.scrub = Some(scrub);
-            return self.ask_silent(core, ctx, None);
+            return;
         }
         scrub.next = ctx.now.mono.plus(ctx.config.step_pause);
         for _ in 0..ctx.config.step_objects {
@@ -258,12 +255,13 @@ impl Primary {
                     break;
                 }
                 Step::Waits => {
-                    scrub.next = ctx.now.mono.plus(AGAIN);
+                    // The last answer wakes it.
+                    scrub.next = Mono::NEVER;
                     self.scrub = Some(scrub);
-                    return self.ask_silent(core, ctx, None);
+                    return;
                 }
                 Step::Check(head) => {
-                    (scrub.checking, scrub.next) = (true, ctx.now.mono.plus(AGAIN));
+                    (scrub.checking, scrub.next) = (true, Mono::NEVER);
                     self.scrub = Some(scrub);
                     return self.begin_check(core, ctx, head);
                 }
@@ -328,7 +326,7 @@ impl Primary {
         let filled = self.members.all.iter().filter(|(_, m)| m.acting && m.activated && m.backfill.is_none());
         let whom: Vec<CopyId> = filled.map(|(copy, _)| *copy).collect();
         let ask = Ask { serial, after: 0, deep, detail, from, to };
-        let gathering = Gathering::new(ask, whom.iter().copied(), ctx.now.mono.plus(AGAIN));
+        let gathering = Gathering::new(ask, whom.iter().copied());
         for copy in whom {
             if let Some(ask) = gathering.question(copy) {
                 self.ask_member(core, ctx, copy, ask);
@@ -337,27 +335,10 @@ impl Primary {
         gathering
     }
 
-    fn ask_member(&self, core: &Core, ctx: &mut Ctx<'_>, copy: CopyId, ask: Ask) {
+    pub(crate) fn ask_member(&mut self, core: &Core, ctx: &mut Ctx<'_>, copy: CopyId, ask: Ask) {
         let Some(member) = self.members.all.get(&copy) else { return };
         let ask = Ask { after: member.stream.last(), ..ask };
-        core.tell(ctx, copy, &Letter::Survey(Box::new(ask)));
-    }
-
-    /// Asks again whom nothing was heard of: one OSD, or all if it is time.
-    pub(crate) fn ask_silent(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, only: Option<CopyId>) {
-        let now = ctx.now.mono;
-        let chunk = self.scrub.as_mut().and_then(|scrub| scrub.chunk.as_mut()?.gathering.as_mut());
-        let checks = self.jobs.values_mut().filter_map(|job| match &mut job.work {
-            Work::Check(check) => check.gathering.as_mut(),
-            _ => None,
-        });
-        let mut asks = Vec::new();
-        for gathering in chunk.into_iter().chain(checks).filter(|g| only.is_some() || g.again <= now) {
-            gathering.again = now.plus(AGAIN);
-            let silent = gathering.silent().filter(|copy| only.is_none_or(|only| only == *copy));
-            asks.extend(silent.filter_map(|copy| Some((copy, gathering.question(copy)?))));
-        }
-        asks.into_iter().for_each(|(copy, ask)| self.ask_member(core, ctx, copy, ask));
+        self.questions.ask(core, ctx, copy, Subject::Survey, Letter::Survey(Box::new(ask)));
     }
 
     /// A copy says what it holds.
@@ -370,10 +351,19 @@ impl Primary {
         if !gathering.hear(from, answer) {
             return;
         }
-        if gathering.is_complete() {
-            return self.step_scrub(core, ctx);
+        let (rest, complete) = (gathering.question(from), gathering.is_complete());
+        self.go_on_asking(core, ctx, from, rest);
+        if complete {
+            self.step_scrub(core, ctx);
         }
-        self.ask_silent(core, ctx, Some(from));
+    }
+
+    /// Asks a copy that answered for the rest, if there is one.
+    pub(crate) fn go_on_asking(&mut self, core: &Core, ctx: &mut Ctx<'_>, copy: CopyId, rest: Option<Ask>) {
+        match rest {
+            Some(rest) => self.ask_member(core, ctx, copy, rest),
+            None => _ = self.questions.answered(copy, Subject::Survey),
+        }
     }
 
     /// Returns what no member is expected to hold: it is on its way to it, or will be.

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-/// Whether a group's snapshot is whole.
+/// States of a group's snapshot.
 #[allow(missing_docs)]
 pub mod group_snap_state {
     pub const INCOMPLETE: u8 = 0;
@@ -22,7 +22,7 @@ denc::versioned!(GroupImageSpec, 1, 1 { image, pool });
 /// An image in a group, and whether the image knows (`cls::rbd::GroupImageStatus`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupImageStatus {
-    /// Which.
+    /// The image.
     pub spec: GroupImageSpec,
     /// 0 attached, 1 incomplete.
     pub state: u8,

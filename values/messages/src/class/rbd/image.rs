@@ -35,7 +35,7 @@ pub mod feature {
     pub const INTERNAL: u64 = OPERATIONS | MIGRATING;
 }
 
-/// What is going on with an image; set and cleared by operations.
+/// Work that is going on with an image; set and cleared by operations.
 #[allow(missing_docs)]
 pub mod op_feature {
     pub const CLONE_PARENT: u64 = 1;
@@ -45,7 +45,7 @@ pub mod op_feature {
     pub const ALL: u64 = (1 << 4) - 1;
 }
 
-/// Whether a snapshot may be removed.
+/// States of a snapshot's protection.
 #[allow(missing_docs)]
 pub mod protection {
     pub const UNPROTECTED: u8 = 0;
@@ -55,21 +55,21 @@ pub mod protection {
     pub const LAST: u8 = 3;
 }
 
-/// Whether images may be added to a pool's directory.
+/// States of a pool's directory.
 #[allow(missing_docs)]
 pub mod directory_state {
     pub const READY: u8 = 0;
     pub const ADD_DISABLED: u8 = 1;
 }
 
-/// Which end of a migration a header is.
+/// Ends of a migration.
 #[allow(missing_docs)]
 pub mod migration_header {
     pub const SRC: u8 = 1;
     pub const DST: u8 = 2;
 }
 
-/// How far a migration is.
+/// Progress of a migration.
 #[allow(missing_docs)]
 pub mod migration_state {
     pub const ERROR: u8 = 0;
@@ -103,7 +103,7 @@ impl Default for ParentImageSpec {
 /// A parent as it is stored with the child (`cls_rbd_parent`): version 1 knew no namespaces and stored "no overlap" as 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parent {
-    /// Which.
+    /// The image.
     pub spec: ParentImageSpec,
     /// Bytes of the image that still lie over the parent; none once the image, but not its snapshots, is flattened.
     pub overlap: Option<u64>,
@@ -175,7 +175,7 @@ impl Encode for ChildImageSpec {
 /// An image in the trash (`cls::rbd::TrashImageSpec`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrashImageSpec {
-    /// Who put it there.
+    /// Source of the entry.
     pub source: u8,
     /// Its name.
     pub name: Bytes,
@@ -183,7 +183,7 @@ pub struct TrashImageSpec {
     pub deleted: UTime,
     /// Until when it is kept.
     pub deferred: UTime,
-    /// What is being done to it; not known to version 1.
+    /// Work under way on it; not known to version 1.
     pub state: u8,
 }
 
@@ -210,7 +210,7 @@ impl Encode for TrashImageSpec {
     }
 }
 
-/// Where an image moves from or to (`cls::rbd::MigrationSpec`).
+/// Other end of a migration (`cls::rbd::MigrationSpec`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MigrationSpec {
     /// See [`migration_header`].

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use denc::{Decode, Encode, Reader, Result, envelope, put_count};
 use types::{EntityAddr, UTime};
 
-/// What is mirrored in a pool.
+/// Modes of mirroring of a pool.
 #[allow(missing_docs)]
 pub mod mirror_mode {
     pub const DISABLED: u32 = 0;
@@ -13,7 +13,7 @@ pub mod mirror_mode {
     pub const POOL: u32 = 2;
 }
 
-/// Which way a peer's images go.
+/// Directions in which a peer's images go.
 #[allow(missing_docs)]
 pub mod direction {
     pub const RX: u8 = 0;
@@ -21,7 +21,7 @@ pub mod direction {
     pub const RX_TX: u8 = 2;
 }
 
-/// Whether an image is mirrored.
+/// States of an image's mirroring.
 #[allow(missing_docs)]
 pub mod mirror_image_state {
     pub const DISABLING: u8 = 0;
@@ -29,7 +29,7 @@ pub mod mirror_image_state {
     pub const DISABLED: u8 = 2;
 }
 
-/// What a mirroring daemon says about an image.
+/// States of an image as a mirroring daemon tells them.
 #[allow(missing_docs)]
 pub mod image_status {
     pub const UNKNOWN: u8 = 0;
@@ -128,7 +128,7 @@ impl Encode for MirrorImage {
     }
 }
 
-/// What one cluster's daemon says about an image (`cls::rbd::MirrorImageSiteStatus`).
+/// Status of an image as one cluster's daemon tells it (`cls::rbd::MirrorImageSiteStatus`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SiteStatus {
     /// The cluster; empty for the own one.
@@ -185,7 +185,7 @@ pub struct StoredSiteStatus {
     pub origin: EntityNum,
     /// Its address.
     pub addr: EntityAddr,
-    /// What it said; without the cluster, which is in the key.
+    /// Its status; without the cluster, which is in the key.
     pub status: SiteStatus,
 }
 
@@ -207,7 +207,7 @@ impl Encode for StoredSiteStatus {
     }
 }
 
-/// What all clusters say about an image (`cls::rbd::MirrorImageStatus`).
+/// Status of an image at all clusters (`cls::rbd::MirrorImageStatus`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MirrorImageStatus {
     /// One for each cluster.
@@ -265,7 +265,7 @@ impl Encode for MirrorImageStatus {
     }
 }
 
-/// Which daemon looks after an image (`cls::rbd::MirrorImageMap`).
+/// Daemon that looks after an image (`cls::rbd::MirrorImageMap`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MirrorImageMap {
     /// The daemon.

@@ -17,7 +17,7 @@ pub mod namespace_type {
     pub const UNKNOWN: u32 = u32::MAX;
 }
 
-/// What a snapshot was made for (`cls::rbd::SnapshotNamespace`).
+/// Purpose of a snapshot (`cls::rbd::SnapshotNamespace`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SnapshotNamespace {
     /// A user made it.
@@ -34,9 +34,9 @@ pub enum SnapshotNamespace {
     },
     /// It was removed while clones need it.
     Trash {
-        /// What it was called.
+        /// Its former name.
         name: Bytes,
-        /// What it was made for, see [`namespace_type`].
+        /// Its former purpose, see [`namespace_type`].
         original: u32,
     },
     /// Mirroring made it.
@@ -112,7 +112,7 @@ pub struct MirrorSnapshot {
     pub primary_mirror_uuid: Bytes,
     /// Its id there.
     pub primary_snap_id: u64,
-    /// How far the copy is.
+    /// Number of the last object that was copied.
     pub last_copied_object_number: u64,
     /// Snapshot ids there and here.
     pub snap_seqs: BTreeMap<u64, u64>,
@@ -139,7 +139,7 @@ impl MirrorSnapshot {
 pub struct SnapshotInfo {
     /// Id.
     pub id: u64,
-    /// What it was made for.
+    /// Its purpose.
     pub namespace: SnapshotNamespace,
     /// Name.
     pub name: Bytes,
@@ -167,7 +167,7 @@ pub struct Snapshot {
     pub protection: u8,
     /// The image's flags at that time.
     pub flags: u64,
-    /// What it was made for.
+    /// Its purpose.
     pub namespace: SnapshotNamespace,
     /// Time when it was made.
     pub timestamp: UTime,

@@ -12,7 +12,7 @@ pub struct Object {
     pub pool: Bytes,
     /// Locator.
     pub locator: Bytes,
-    /// Which.
+    /// The key.
     pub key: ObjKey,
 }
 
@@ -50,7 +50,7 @@ denc::versioned!(Chain, 1, 1 { objects });
 pub struct Info {
     /// Its name.
     pub tag: Bytes,
-    /// What goes.
+    /// Objects that go.
     pub chain: Chain,
     /// Time.
     pub time: UTime,
@@ -62,7 +62,7 @@ denc::versioned!(Info, 1, 1 { tag, chain, time });
 pub struct SetOp {
     /// Seconds from now.
     pub seconds: u32,
-    /// What.
+    /// The record.
     pub info: Info,
 }
 denc::versioned!(SetOp, 1, 1 { seconds, info });
@@ -72,7 +72,7 @@ denc::versioned!(SetOp, 1, 1 { seconds, info });
 pub struct DeferOp {
     /// Seconds from now.
     pub seconds: u32,
-    /// Which.
+    /// The tag.
     pub tag: Bytes,
 }
 denc::versioned!(DeferOp, 1, 1 { seconds, tag });
@@ -123,7 +123,7 @@ denc::versioned!(ListReply, 2, 1 { entries, marker, truncated });
 /// Input of `gc_remove`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RemoveOp {
-    /// Which.
+    /// The tags.
     pub tags: Vec<Bytes>,
 }
 denc::versioned!(RemoveOp, 1, 1 { tags });

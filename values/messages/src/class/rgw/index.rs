@@ -19,13 +19,13 @@ pub mod flag {
     pub const COMMON_PREFIX: u16 = 0x8000;
 }
 
-/// What is done to a key: values of [`Pending::op`], [`LogEntry::op`] and of the inputs that name an operation.
+/// Operations on a key: values of [`Pending::op`], [`LogEntry::op`] and of the inputs that name an operation.
 pub mod modify {
     /// An object is written.
     pub const ADD: u8 = 0;
     /// An object is removed.
     pub const DEL: u8 = 1;
-    /// What was announced does not happen.
+    /// The announced operation does not happen.
     pub const CANCEL: u8 = 2;
     /// None of these.
     pub const UNKNOWN: u8 = 3;
@@ -114,7 +114,7 @@ impl ObjKey {
     }
 }
 
-/// Which write of the object an entry tells of: the pool of the object, and the object's version in it.
+/// Write of the object that an entry tells of: the pool of the object, and the object's version in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryVer {
     /// Pool, or −1.
@@ -147,10 +147,10 @@ impl Encode for EntryVer {
     }
 }
 
-/// What a listing tells of an object.
+/// Record of an object in a listing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Meta {
-    /// What kind of object: 1 a common one, 3 the head of a multipart upload, 0 others.
+    /// Kind of the object: 1 a common one, 3 the head of a multipart upload, 0 others.
     pub category: u8,
     /// Bytes as stored.
     pub size: u64,
@@ -166,7 +166,7 @@ pub struct Meta {
     pub content_type: Bytes,
     /// Bytes as the client sent them.
     pub accounted_size: u64,
-    /// What the gateway adds.
+    /// Bytes that the gateway adds.
     pub user_data: Bytes,
     /// Storage class.
     pub storage_class: Bytes,
@@ -287,13 +287,13 @@ impl Encode for PendingMap {
 pub struct DirEntry {
     /// Key and version.
     pub key: ObjKey,
-    /// Which write of the object it tells of.
+    /// Write of the object that it tells of.
     pub ver: EntryVer,
     /// Locator of the object, if not its name.
     pub locator: Bytes,
     /// True if the object exists, as far as the index knows.
     pub exists: bool,
-    /// What a listing tells.
+    /// Record in a listing.
     pub meta: Meta,
     /// Operations under way.
     pub pending: PendingMap,
@@ -370,7 +370,7 @@ impl Encode for DirEntry {
     }
 }
 
-/// What the head of a key with versions is to be made to do.
+/// Step that the head of a key with versions is to be made to take.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OlhLogEntry {
     /// Time, as a place among the key's versions.
@@ -379,7 +379,7 @@ pub struct OlhLogEntry {
     pub op: u8,
     /// Tag of the operation that wants it.
     pub op_tag: Bytes,
-    /// Which version.
+    /// The version.
     pub key: ObjKey,
     /// True if that is a delete marker.
     pub delete_marker: bool,
@@ -446,7 +446,7 @@ pub struct LogEntry {
     pub key: ObjKey,
     /// Time.
     pub time: UTime,
-    /// Which write of the object.
+    /// Write of the object.
     pub ver: EntryVer,
     /// One of [`modify`].
     pub op: u8,
@@ -598,7 +598,7 @@ impl Encode for Stats {
     }
 }
 
-/// Whether the index is being moved to other shards, and where to.
+/// State of a move of the index to other shards, and where to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resharding {
     /// 0 no; 1 entries are being copied; 2 done; newer gateways have more.
@@ -712,7 +712,7 @@ denc::versioned!(Dir, 2, 2 { header, entries });
 /// An entry of the omap as it is, for tools and for resharding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RawEntry {
-    /// Which section: 1 plain, 2 a version, 3 a head; 0 none.
+    /// The section: 1 plain, 2 a version, 3 a head; 0 none.
     pub kind: u8,
     /// Key in the omap.
     pub key: Bytes,

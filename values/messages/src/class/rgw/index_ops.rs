@@ -98,9 +98,9 @@ pub struct CompleteOp {
     pub key: ObjKey,
     /// Locator of the object.
     pub locator: Bytes,
-    /// Which write of the object.
+    /// Write of the object.
     pub ver: EntryVer,
-    /// What a listing tells.
+    /// Record in a listing.
     pub meta: Meta,
     /// Tag under which it was announced; empty if it was not.
     pub tag: Bytes,
@@ -180,7 +180,7 @@ pub struct LinkOlhOp {
     pub delete_marker: bool,
     /// Tag of the operation.
     pub op_tag: Bytes,
-    /// What a listing tells of a delete marker.
+    /// Record of a delete marker in a listing.
     pub meta: Meta,
     /// Place among the versions, if another zone gave it; 0 for the next.
     pub olh_epoch: u64,

@@ -11,7 +11,7 @@ pub struct Entry {
     pub bucket: Bytes,
     /// Second in which work on it began.
     pub start: u64,
-    /// How far that is.
+    /// Its progress.
     pub status: u32,
 }
 denc::versioned!(Entry, 1, 1 { bucket, start, status });
@@ -61,7 +61,7 @@ pub struct MarkerOp {
 }
 denc::versioned!(MarkerOp, 1, 1 { marker });
 
-/// How far a gateway is with all buckets of the object (`cls_rgw_lc_obj_head`).
+/// Progress of a gateway with all buckets of the object (`cls_rgw_lc_obj_head`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head {
     /// Second in which this round began.

@@ -21,7 +21,7 @@ pub struct Entry {
     pub old_shards: u32,
     /// Objects of its index afterwards.
     pub new_shards: u32,
-    /// Who wished it; from version 3 on.
+    /// The one who wished it; from version 3 on.
     pub initiator: Option<u8>,
 }
 

@@ -14,7 +14,7 @@ fn opaque(r: &mut Reader<'_>) -> Result<Bytes> {
     Ok(Bytes::copy_from_slice(r.take(6 + length)?))
 }
 
-/// Which objects hold a part's data, as the gateway encoded it.
+/// Objects that hold a part's data, as the gateway encoded it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     bytes: Bytes,
@@ -79,13 +79,13 @@ pub struct UploadPart {
     pub time: UTime,
     /// Place where its data are.
     pub manifest: Manifest,
-    /// How it is compressed, as the gateway encoded it.
+    /// Its compression, as the gateway encoded it.
     pub compression: Bytes,
     /// Bytes as the client sent them.
     pub accounted_size: u64,
     /// Prefixes of the objects of earlier writes of this part, which are to be removed; not known to version 4.
     pub past_prefixes: BTreeSet<Bytes>,
-    /// What newer gateways add.
+    /// Bytes that newer gateways add.
     rest: Bytes,
 }
 

@@ -66,12 +66,12 @@ impl User {
     }
 }
 
-/// What one user did with one bucket in one hour (`rgw_usage_log_entry`).
+/// Usage of one bucket by one user in one hour (`rgw_usage_log_entry`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// Whose bucket it is.
+    /// Owner of the bucket.
     pub owner: User,
-    /// Who pays, if it is not the owner; not known before version 3.
+    /// Payer, if it is not the owner; not known before version 3.
     pub payer: User,
     /// The bucket.
     pub bucket: Bytes,
@@ -142,9 +142,9 @@ denc::versioned!(Entries, 1, 1 { entries });
 /// Input of `user_usage_log_add`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddOp {
-    /// What to add.
+    /// Entries to add.
     pub info: Entries,
-    /// Who adds; of no use here, and not known to version 1.
+    /// User who adds; of no use here, and not known to version 1.
     pub user: User,
 }
 
@@ -208,7 +208,7 @@ impl Encode for ReadOp {
     }
 }
 
-/// Who paid for which bucket (`rgw_user_bucket`).
+/// Payer and bucket (`rgw_user_bucket`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UserBucket {
     /// The user, as text.

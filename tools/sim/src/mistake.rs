@@ -20,7 +20,7 @@ use types::{ObjectId, Rope, ShardId, SpgId};
 
 /// What a store or an OSD does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Misdeed {
+pub enum Mistake {
     /// A commit is told at once, before the disk has it.
     EarlyCommit,
     /// A group's own keys (its log) go into a transaction of their own, after the objects'.
@@ -86,130 +86,135 @@ pub enum Misdeed {
 }
 
 /// All of them.
-const ALL: &[Misdeed] = &[
-    Misdeed::EarlyCommit,
-    Misdeed::SplitTransaction,
-    Misdeed::UncheckedRead,
-    Misdeed::SilentDrop,
-    Misdeed::LostFetch,
-    Misdeed::MuteBeats,
-    Misdeed::Careless,
-    Misdeed::Gullible,
-    Misdeed::PastDeadline,
-    Misdeed::BootAgain,
-    Misdeed::AskAgain,
-    Misdeed::SendWhole,
-    Misdeed::HastyAbsence,
-    Misdeed::HuntAtOnce,
-    Misdeed::Hoard,
-    Misdeed::Chatter,
-    Misdeed::Copies(osd::Mistake::AckEarly),
-    Misdeed::Copies(osd::Mistake::PromiseEarly),
-    Misdeed::Copies(osd::Mistake::ForgetRanges),
-    Misdeed::Copies(osd::Mistake::IgnoreDamage),
-    Misdeed::Copies(osd::Mistake::OtherInterval),
-    Misdeed::Copies(osd::Mistake::NoUpThru),
-    Misdeed::Copies(osd::Mistake::ForgetIntervals),
-    Misdeed::Copies(osd::Mistake::ForgetMissing),
-    Misdeed::Copies(osd::Mistake::ReadWithoutLease),
-    Misdeed::Copies(osd::Mistake::IgnoreRests),
-    Misdeed::Copies(osd::Mistake::ReadUnsettled),
-    Misdeed::Copies(osd::Mistake::ReadAsideWithoutLease),
-    Misdeed::Copies(osd::Mistake::FirstLook),
-    Misdeed::Copies(osd::Mistake::TrustPrimary),
-    Misdeed::Copies(osd::Mistake::IgnoreLevel),
-    Misdeed::Copies(osd::Mistake::ForgetSourceDups),
-    Misdeed::Copies(osd::Mistake::ForgetSourceSnaps),
-    Misdeed::Copies(osd::Mistake::TakeAnySource),
-    Misdeed::Copies(osd::Mistake::GoHomeTwice),
-    Misdeed::Copies(osd::Mistake::ActivateEarly),
-    Misdeed::Copies(osd::Mistake::CollectAlone),
-    Misdeed::Copies(osd::Mistake::RepeatEarly),
-    Misdeed::Copies(osd::Mistake::TakePartEarly),
-    Misdeed::Copies(osd::Mistake::KeepGone),
-    Misdeed::Copies(osd::Mistake::PullEarly),
-    Misdeed::Copies(osd::Mistake::IgnoreGaps),
-    Misdeed::Copies(osd::Mistake::LeapGaps),
-    Misdeed::Copies(osd::Mistake::AgelessSource),
-    Misdeed::Copies(osd::Mistake::SeekAtOnce),
-    Misdeed::Copies(osd::Mistake::ForgetRecords),
-    Misdeed::Copies(osd::Mistake::VolunteerEarly),
-    Misdeed::Copies(osd::Mistake::NeedAll),
-    Misdeed::Copies(osd::Mistake::PurgeAlone),
-    Misdeed::Copies(osd::Mistake::WatchInVain),
-    Misdeed::Copies(osd::Mistake::TrustEmpty),
-    Misdeed::Copies(osd::Mistake::BornAgain),
-    Misdeed::Copies(osd::Mistake::CountReplaced),
-    Misdeed::Copies(osd::Mistake::ServeBeforeUp),
-    Misdeed::Copies(osd::Mistake::NeverHoldBack),
-    Misdeed::Copies(osd::Mistake::PassMissing),
-    Misdeed::LostHolder,
-    Misdeed::LostOperation,
-    Misdeed::DoneTwice,
-    Misdeed::Monitors(mon::Mistake::EarlyVote),
-    Misdeed::Monitors(mon::Mistake::OldTermCounts),
-    Misdeed::Monitors(mon::Mistake::TailKept),
-    Misdeed::Monitors(mon::Mistake::EarlyAcknowledgement),
-    Misdeed::Monitors(mon::Mistake::LonelyRead),
-    Misdeed::Monitors(mon::Mistake::Impatient),
-    Misdeed::Monitors(mon::Mistake::Forgetful),
-    Misdeed::Monitors(mon::Mistake::FoldedMarks),
-    Misdeed::HastyRaise,
-    Misdeed::ReadToTheEnd,
-    Misdeed::ForgetPromises,
-    Misdeed::SleepUncounted,
-    Misdeed::ForgottenFlush,
-    Misdeed::FlushesOther,
-    Misdeed::TrimsBeyond,
-    Misdeed::Moves(store::MoveMistake::MoveUnlooked),
-    Misdeed::Moves(store::MoveMistake::MoveClonesUnlooked),
-    Misdeed::Restless,
-    Misdeed::HiddenImpairment,
+const ALL: &[Mistake] = &[
+    Mistake::EarlyCommit,
+    Mistake::SplitTransaction,
+    Mistake::UncheckedRead,
+    Mistake::SilentDrop,
+    Mistake::LostFetch,
+    Mistake::MuteBeats,
+    Mistake::Careless,
+    Mistake::Gullible,
+    Mistake::PastDeadline,
+    Mistake::BootAgain,
+    Mistake::AskAgain,
+    Mistake::SendWhole,
+    Mistake::HastyAbsence,
+    Mistake::HuntAtOnce,
+    Mistake::Hoard,
+    Mistake::Chatter,
+    Mistake::Copies(osd::Mistake::AckEarly),
+    Mistake::Copies(osd::Mistake::PromiseEarly),
+    Mistake::Copies(osd::Mistake::ForgetRanges),
+    Mistake::Copies(osd::Mistake::IgnoreDamage),
+    Mistake::Copies(osd::Mistake::OtherInterval),
+    Mistake::Copies(osd::Mistake::NoUpThru),
+    Mistake::Copies(osd::Mistake::ForgetIntervals),
+    Mistake::Copies(osd::Mistake::ForgetMissing),
+    Mistake::Copies(osd::Mistake::ReadWithoutLease),
+    Mistake::Copies(osd::Mistake::IgnoreRests),
+    Mistake::Copies(osd::Mistake::ReadUnsettled),
+    Mistake::Copies(osd::Mistake::ReadAsideWithoutLease),
+    Mistake::Copies(osd::Mistake::FirstLook),
+    Mistake::Copies(osd::Mistake::TrustPrimary),
+    Mistake::Copies(osd::Mistake::IgnoreLevel),
+    Mistake::Copies(osd::Mistake::ForgetSourceDups),
+    Mistake::Copies(osd::Mistake::ForgetSourceSnaps),
+    Mistake::Copies(osd::Mistake::TakeAnySource),
+    Mistake::Copies(osd::Mistake::GoHomeTwice),
+    Mistake::Copies(osd::Mistake::ActivateEarly),
+    Mistake::Copies(osd::Mistake::CollectAlone),
+    Mistake::Copies(osd::Mistake::RepeatEarly),
+    Mistake::Copies(osd::Mistake::TakePartEarly),
+    Mistake::Copies(osd::Mistake::KeepGone),
+    Mistake::Copies(osd::Mistake::PullEarly),
+    Mistake::Copies(osd::Mistake::IgnoreGaps),
+    Mistake::Copies(osd::Mistake::LeapGaps),
+    Mistake::Copies(osd::Mistake::AgelessSource),
+    Mistake::Copies(osd::Mistake::SeekAtOnce),
+    Mistake::Copies(osd::Mistake::ForgetRecords),
+    Mistake::Copies(osd::Mistake::VolunteerEarly),
+    Mistake::Copies(osd::Mistake::NeedAll),
+    Mistake::Copies(osd::Mistake::PurgeAlone),
+    Mistake::Copies(osd::Mistake::WatchInVain),
+    Mistake::Copies(osd::Mistake::TrustEmpty),
+    Mistake::Copies(osd::Mistake::BornAgain),
+    Mistake::Copies(osd::Mistake::CountReplaced),
+    Mistake::Copies(osd::Mistake::ServeBeforeUp),
+    Mistake::Copies(osd::Mistake::NeverHoldBack),
+    Mistake::Copies(osd::Mistake::PassMissing),
+    Mistake::LostHolder,
+    Mistake::LostOperation,
+    Mistake::DoneTwice,
+    Mistake::Monitors(mon::Mistake::EarlyVote),
+    Mistake::Monitors(mon::Mistake::OldTermCounts),
+    Mistake::Monitors(mon::Mistake::TailKept),
+    Mistake::Monitors(mon::Mistake::EarlyAcknowledgement),
+    Mistake::Monitors(mon::Mistake::LonelyRead),
+    Mistake::Monitors(mon::Mistake::Impatient),
+    Mistake::Monitors(mon::Mistake::Forgetful),
+    Mistake::Monitors(mon::Mistake::FoldedMarks),
+    Mistake::HastyRaise,
+    Mistake::ReadToTheEnd,
+    Mistake::ForgetPromises,
+    Mistake::SleepUncounted,
+    Mistake::ForgottenFlush,
+    Mistake::FlushesOther,
+    Mistake::TrimsBeyond,
+    Mistake::Moves(store::MoveMistake::MoveUnlooked),
+    Mistake::Moves(store::MoveMistake::MoveClonesUnlooked),
+    Mistake::Restless,
+    Mistake::HiddenImpairment,
 ];
 
-impl Misdeed {
+impl Mistake {
     /// Returns what it is called: `EarlyCommit`, `AckEarly`.
     pub fn name(self) -> String {
         match self {
-            Misdeed::Copies(mistake) => format!("{mistake:?}"),
-            Misdeed::Monitors(mistake) => format!("{mistake:?}"),
-            Misdeed::Moves(mistake) => format!("{mistake:?}"),
+            Mistake::Copies(mistake) => format!("{mistake:?}"),
+            Mistake::Monitors(mistake) => format!("{mistake:?}"),
+            Mistake::Moves(mistake) => format!("{mistake:?}"),
             other => format!("{other:?}"),
         }
     }
 
+    /// Returns the mistake of the monitors' log, if it is one.
+    pub fn of_monitors(self) -> Option<mon::Mistake> {
+        if let Mistake::Monitors(mistake) = self { Some(mistake) } else { None }
+    }
+
     /// One by its name.
-    pub fn by_name(name: &str) -> Option<Misdeed> {
-        ALL.iter().copied().find(|misdeed| misdeed.name() == name)
+    pub fn by_name(name: &str) -> Option<Mistake> {
+        ALL.iter().copied().find(|mistake| mistake.name() == name)
     }
 
     /// Returns the scenario that finds it first, and from which seed on it is looked for: what is rare is looked for from near where it is.
     pub fn found_by(self) -> (&'static str, u64) {
         use osd::Mistake as Copies;
         let scenario = match self {
-            Misdeed::EarlyCommit | Misdeed::SplitTransaction => "torn",
-            Misdeed::UncheckedRead | Misdeed::LostHolder | Misdeed::LostOperation => "calm",
-            Misdeed::SilentDrop => "full",
-            Misdeed::LostFetch | Misdeed::MuteBeats => "peers",
-            Misdeed::SendWhole => "copies",
-            Misdeed::HastyAbsence => "splits",
-            Misdeed::Careless | Misdeed::Gullible => "downs",
-            Misdeed::PastDeadline
-            | Misdeed::BootAgain
-            | Misdeed::AskAgain
-            | Misdeed::HuntAtOnce
-            | Misdeed::Hoard
-            | Misdeed::Chatter => "idle",
-            Misdeed::DoneTwice => "quorum",
-            Misdeed::HastyRaise => return ("upgrade", 10),
-            Misdeed::ReadToTheEnd => "farewells",
-            Misdeed::ForgetPromises => "amnesias",
-            Misdeed::SleepUncounted => "sleepers",
-            Misdeed::ForgottenFlush | Misdeed::Restless => "store-flush",
-            Misdeed::FlushesOther => "store-journal",
-            Misdeed::TrimsBeyond | Misdeed::Moves(_) => "store-discard",
-            Misdeed::HiddenImpairment => "copies-index",
-            Misdeed::Monitors(mistake) => match mistake {
+            Mistake::EarlyCommit | Mistake::SplitTransaction => "torn",
+            Mistake::UncheckedRead | Mistake::LostHolder | Mistake::LostOperation => "calm",
+            Mistake::SilentDrop => "full",
+            Mistake::LostFetch | Mistake::MuteBeats => "peers",
+            Mistake::SendWhole => "copies",
+            Mistake::HastyAbsence => "splits",
+            Mistake::Careless | Mistake::Gullible => "downs",
+            Mistake::PastDeadline
+            | Mistake::BootAgain
+            | Mistake::AskAgain
+            | Mistake::HuntAtOnce
+            | Mistake::Hoard
+            | Mistake::Chatter => "idle",
+            Mistake::DoneTwice => "quorum",
+            Mistake::HastyRaise => return ("upgrade", 10),
+            Mistake::ReadToTheEnd => "farewells",
+            Mistake::ForgetPromises => "amnesias",
+            Mistake::SleepUncounted => "sleepers",
+            Mistake::ForgottenFlush | Mistake::Restless => "store-flush",
+            Mistake::FlushesOther => "store-journal",
+            Mistake::TrimsBeyond | Mistake::Moves(_) => "store-discard",
+            Mistake::HiddenImpairment => "copies-index",
+            Mistake::Monitors(mistake) => match mistake {
                 mon::Mistake::EarlyVote => return ("voters", 130),
                 mon::Mistake::OldTermCounts => return ("voters", 40),
                 mon::Mistake::LonelyRead => return ("voters", 100),
@@ -219,7 +224,7 @@ impl Misdeed {
                 | mon::Mistake::FoldedMarks => "voters",
                 mon::Mistake::Impatient => "idle",
             },
-            Misdeed::Copies(mistake) => match mistake {
+            Mistake::Copies(mistake) => match mistake {
                 Copies::AckEarly
                 | Copies::ForgetMissing
                 | Copies::ForgetRanges
@@ -256,23 +261,23 @@ impl Misdeed {
     }
 
     /// All of them.
-    pub fn all() -> &'static [Misdeed] {
+    pub fn all() -> &'static [Mistake] {
         ALL
     }
 
     /// The names of all.
     pub fn names() -> Vec<String> {
-        ALL.iter().map(|misdeed| misdeed.name()).collect()
+        ALL.iter().map(|mistake| mistake.name()).collect()
     }
 }
 
 /// Turns between two thorough checks.
 const THOROUGH: u32 = 64;
 
-/// A monitor that must keep its own rules after every turn, perhaps with a misdeed.
+/// A monitor that must keep its own rules after every turn, perhaps with a mistake.
 pub struct Strict {
     monitor: Monitor,
-    misdeed: Option<Misdeed>,
+    mistake: Option<Mistake>,
     /// The term in which it leads; 0 if it does not.
     reign: Rc<Cell<u64>>,
     pulse: Pulse,
@@ -280,10 +285,10 @@ pub struct Strict {
 
 impl Strict {
     /// This monitor, which shows in `reign` in which term it leads, and in `pulse` what it does.
-    pub fn new(monitor: Monitor, misdeed: Option<Misdeed>, reign: Rc<Cell<u64>>, pulse: Pulse) -> Self {
+    pub fn new(monitor: Monitor, mistake: Option<Mistake>, reign: Rc<Cell<u64>>, pulse: Pulse) -> Self {
         reign.set(0);
         pulse.born();
-        Self { monitor, misdeed, reign, pulse }
+        Self { monitor, mistake, reign, pulse }
     }
 }
 
@@ -292,10 +297,10 @@ impl Node for Strict {
         self.monitor.handle(now, input, out);
     }
     fn turn(&mut self, now: Now, out: &mut Outputs) {
-        match self.misdeed {
-            Some(Misdeed::Gullible) => self.monitor.believe_of_any_life(),
-            Some(Misdeed::Monitors(mistake)) => self.monitor.log_errs(mistake),
-            Some(Misdeed::HastyRaise) => self.monitor.raise_hastily(),
+        match self.mistake {
+            Some(Mistake::Gullible) => self.monitor.believe_of_any_life(),
+            Some(Mistake::Monitors(mistake)) => self.monitor.log_errs(mistake),
+            Some(Mistake::HastyRaise) => self.monitor.raise_hastily(),
             _ => {}
         }
         self.monitor.turn(now, out);
@@ -312,17 +317,17 @@ impl Node for Strict {
     }
 }
 
-/// An OSD that must keep its own rules after every turn, perhaps with a misdeed.
+/// An OSD that must keep its own rules after every turn, perhaps with a mistake.
 pub struct Wayward {
     osd: Osd,
-    misdeed: Option<Misdeed>,
+    mistake: Option<Mistake>,
     turns: u32,
     pulse: Pulse,
     /// Changes of maps that it keeps, if not as many as always.
     few_maps: Option<usize>,
     /// Its number, and who judges what it acknowledges.
     judged: Option<(i32, Rc<RefCell<Promises>>)>,
-    /// What [`Misdeed::Hoard`] keeps.
+    /// What [`Mistake::Hoard`] keeps.
     hoard: Vec<[u8; 4096]>,
     /// Letters that come are logged.
     letters: bool,
@@ -330,12 +335,12 @@ pub struct Wayward {
 
 impl Wayward {
     /// This OSD, which shows in `pulse` what it does.
-    pub fn new(mut osd: Osd, misdeed: Option<Misdeed>, pulse: Pulse) -> Self {
-        if misdeed == Some(Misdeed::ForgetPromises) {
+    pub fn new(mut osd: Osd, mistake: Option<Mistake>, pulse: Pulse) -> Self {
+        if mistake == Some(Mistake::ForgetPromises) {
             osd.forget_promises();
         }
         pulse.born();
-        Self { osd, misdeed, turns: 0, pulse, few_maps: None, judged: None, hoard: Vec::new(), letters: false }
+        Self { osd, mistake, turns: 0, pulse, few_maps: None, judged: None, hoard: Vec::new(), letters: false }
     }
 
     /// The same, which logs the letters that come, if so.
@@ -380,25 +385,25 @@ impl Node for Wayward {
         self.look_at_answers();
         let (letters, boots) = self.osd.asked();
         self.pulse.shows(Signs { letters, boots, waits_for: self.osd.waits_for(), ..Signs::default() });
-        match self.misdeed {
+        match self.mistake {
             // Maps come in turns of their own, nearly always.
-            Some(Misdeed::SilentDrop) => self.osd.forget_turned_away(),
-            Some(Misdeed::LostHolder) if self.turns.is_multiple_of(16) => self.osd.forget_holder(),
-            Some(Misdeed::LostOperation) if self.turns.is_multiple_of(16) => self.osd.forget_operation(),
-            Some(Misdeed::Copies(mistake)) => self.osd.copies_err(mistake),
-            Some(Misdeed::Careless) => self.osd.accuse_carelessly(),
-            Some(Misdeed::ReadToTheEnd) => self.osd.read_to_the_end(),
-            Some(Misdeed::MuteBeats) => self.osd.give_up_beats(),
-            Some(Misdeed::PastDeadline) => self.osd.tell_nobody(),
-            Some(Misdeed::BootAgain) => self.osd.boot_again(now),
-            Some(Misdeed::AskAgain) if self.turns.is_multiple_of(8) => self.osd.write_all_again(now),
-            Some(Misdeed::SendWhole) => self.osd.send_whole(),
-            Some(Misdeed::HastyAbsence) => self.osd.answer_before_loading(),
-            Some(Misdeed::HuntAtOnce) => self.osd.hunt_at_once(),
-            Some(Misdeed::Hoard) => self.hoard.push([0; 4096]),
-            Some(Misdeed::Chatter) => out.log(node::Level::Info, "osd", "turns"),
+            Some(Mistake::SilentDrop) => self.osd.forget_turned_away(),
+            Some(Mistake::LostHolder) if self.turns.is_multiple_of(16) => self.osd.forget_holder(),
+            Some(Mistake::LostOperation) if self.turns.is_multiple_of(16) => self.osd.forget_operation(),
+            Some(Mistake::Copies(mistake)) => self.osd.copies_err(mistake),
+            Some(Mistake::Careless) => self.osd.accuse_carelessly(),
+            Some(Mistake::ReadToTheEnd) => self.osd.read_to_the_end(),
+            Some(Mistake::MuteBeats) => self.osd.give_up_beats(),
+            Some(Mistake::PastDeadline) => self.osd.tell_nobody(),
+            Some(Mistake::BootAgain) => self.osd.boot_again(now),
+            Some(Mistake::AskAgain) if self.turns.is_multiple_of(8) => self.osd.write_all_again(now),
+            Some(Mistake::SendWhole) => self.osd.send_whole(),
+            Some(Mistake::HastyAbsence) => self.osd.answer_before_loading(),
+            Some(Mistake::HuntAtOnce) => self.osd.hunt_at_once(),
+            Some(Mistake::Hoard) => self.hoard.push([0; 4096]),
+            Some(Mistake::Chatter) => out.log(node::Level::Info, "osd", "turns"),
             // The rules would find it; that clients find it, too, is to be shown.
-            Some(Misdeed::LostFetch) => return self.osd.forget_resends(),
+            Some(Mistake::LostFetch) => return self.osd.forget_resends(),
             _ => {}
         }
         let checked = self.osd.self_check(self.turns.is_multiple_of(THOROUGH));
@@ -421,10 +426,10 @@ pub type Reopen = Box<dyn FnOnce() -> Box<dyn Backend>>;
 /// Turns between two checkpoints of a store that is to move much.
 pub(crate) const COMPACTS: u32 = 64;
 
-/// A store, perhaps with a misdeed.
+/// A store, perhaps with a mistake.
 pub struct Wrapped {
     store: Box<dyn Backend>,
-    misdeed: Option<Misdeed>,
+    mistake: Option<Mistake>,
     /// For a store that was asked to be made, and may have been made before a crash.
     reopen: Option<Reopen>,
     /// True if it was ever ready.
@@ -450,14 +455,14 @@ impl Wrapped {
         store: Box<dyn Backend>,
         reopen: Option<Reopen>,
         made: Rc<Cell<bool>>,
-        misdeed: Option<Misdeed>,
+        mistake: Option<Mistake>,
         seed: u64,
     ) -> Self {
         let rng = RefCell::new(Rng::new(seed));
         let (events, told) = (VecDeque::new(), BTreeSet::new());
         Self {
             store,
-            misdeed,
+            mistake,
             reopen,
             made,
             events,
@@ -542,7 +547,7 @@ impl Backend for Wrapped {
         }
     }
     fn impairment(&self) -> Option<String> {
-        let says = self.misdeed != Some(Misdeed::HiddenImpairment);
+        let says = self.mistake != Some(Mistake::HiddenImpairment);
         let why =
             (says && self.is_impaired()).then(|| "a page of the index, as the simulator wants it, cannot be read".to_owned());
         why.or_else(|| self.store.impairment())
@@ -572,7 +577,7 @@ impl View for Wrapped {
         self.wounds.as_ref().map_or(Ok(()), |wounds| wounds.look(object))?;
         let data = self.store.read(hold, object, offset, len)?;
         let mut rng = self.rng.borrow_mut();
-        if self.misdeed != Some(Misdeed::UncheckedRead) || data.is_empty() || !rng.one_in(50) {
+        if self.mistake != Some(Mistake::UncheckedRead) || data.is_empty() || !rng.one_in(50) {
             return Ok(data);
         }
         let mut rotten = data.to_vec();
@@ -633,14 +638,14 @@ impl ObjectStore for Wrapped {
             self.events.extend((!harmed.is_empty()).then_some(Event::Damaged(ticket, harmed)));
             return Ok(());
         }
-        match self.misdeed {
-            Some(Misdeed::EarlyCommit) => {
+        match self.mistake {
+            Some(Mistake::EarlyCommit) => {
                 self.store.submit(transaction, ticket)?;
                 self.told.insert(ticket);
                 self.events.push_back(Event::Committed(ticket));
                 Ok(())
             }
-            Some(Misdeed::SplitTransaction) => self.submit_split(transaction, ticket),
+            Some(Mistake::SplitTransaction) => self.submit_split(transaction, ticket),
             _ => self.store.submit(transaction, ticket),
         }
     }

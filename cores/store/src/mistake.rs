@@ -2,7 +2,7 @@
 
 /// Mistakes that the tests must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sabotage {
+pub(crate) enum Mistake {
     /// A large write's record does not wait for the flush of its data.
     RecordBeforeData,
     /// Groups are told durable as they complete, not in order.

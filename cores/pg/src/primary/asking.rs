@@ -1,18 +1,13 @@
-//! Questions to other shards: what a job waits for, and whose answer is whose.
+//! What a job gets of other shards.
 //!
 //! *Data and owner.* A job that misses parts of other shards has an [`Asking`]: what came, and how many answers are to
-//! come. [`Questions`] belongs to the primary and has the questions that are not answered, by their numbers, so that they
-//! are asked again when a session broke. Both end with the interval; an answer to a question that is not there is dropped.
+//! come. The questions themselves are among the primary's ([`crate::questions`]), by their numbers. Both end with the
+//! interval.
 //!
 //! *Invariant.* The job holds its object's lane until all have answered. So nothing happens to the object meanwhile, and
 //! what came is of the version that the job sees.
 
-use crate::api::Ctx;
-use crate::core::Core;
-use crate::letter::Letter;
-use crate::pieces::{Pieces, Question, Want};
-use objectstore::Hold;
-use std::collections::BTreeMap;
+use crate::pieces::{Pieces, Want};
 use types::{CopyId, Rope};
 
 /// What a job got of other shards, and waits for.
@@ -44,54 +39,6 @@ impl Asking {
     /// Returns true if something is still to come.
     pub(crate) fn waits(&self) -> bool {
         self.open > 0 || self.fetching
-    }
-}
-
-/// A question that is not answered.
-struct Open {
-    /// Of the job that waits.
-    hold: Hold,
-    to: CopyId,
-    question: Question,
-}
-
-/// All questions to other shards.
-#[derive(Default)]
-pub(crate) struct Questions(BTreeMap<u64, Open>);
-
-impl Questions {
-    /// Asks a copy.
-    pub(crate) fn ask(&mut self, core: &Core, ctx: &mut Ctx<'_>, hold: Hold, to: CopyId, question: Question) {
-        core.tell(ctx, to, &Letter::ReadShard(Box::new(question.clone())));
-        self.0.insert(question.number, Open { hold, to, question });
-    }
-
-    /// Asks a copy again what it has not answered.
-    pub(crate) fn ask_again(&self, core: &Core, ctx: &mut Ctx<'_>, copy: CopyId) {
-        for open in self.0.values().filter(|open| open.to == copy) {
-            core.tell(ctx, copy, &Letter::ReadShard(Box::new(open.question.clone())));
-        }
-    }
-
-    /// Returns whose question a copy answers, and what was wanted; `None` if it was not asked, or has answered.
-    ///
-    /// An answer brings the question back, and both must be the same: a former life of this OSD may have asked something
-    /// else under that number.
-    pub(crate) fn answered(&mut self, from: CopyId, question: &Question) -> Option<(Hold, Vec<Want>)> {
-        let asked = self.0.get(&question.number).is_some_and(|open| open.to == from && open.question == *question);
-        let open = asked.then(|| self.0.remove(&question.number)).flatten()?;
-        Some((open.hold, open.question.wants))
-    }
-
-    /// A job is over: what it asked for is not awaited any more.
-    pub(crate) fn forget(&mut self, hold: Hold) {
-        self.0.retain(|_, open| open.hold != hold);
-    }
-
-    /// Jobs that wait for answers, once for each question.
-    #[cfg(any(test, feature = "sim"))]
-    pub(crate) fn open(&self) -> impl Iterator<Item = Hold> {
-        self.0.values().map(|open| open.hold)
     }
 }
 
