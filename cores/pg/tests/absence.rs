@@ -1,0 +1,94 @@
+//! Schedules in which something is not there, or was not heard, and that is no knowledge.
+//!
+//! A copy that has not taken up a log, a list of which a part is on its way, a copy that was not asked, an OSD that came back and has said
+//! nothing: each of them was once counted as an answer.
+
+mod bench;
+
+use bench::several::{GROUP, Several};
+use bytes::Bytes;
+use messages::osd::{Op, code};
+use types::{SessionId, SpgId};
+
+fn full(text: &'static str) -> Op {
+    Op::extent(code::WRITEFULL, 0, text.len() as u64, Bytes::from_static(text.as_bytes()))
+}
+
+/// Brings letters one at a time until something is so.
+fn until(all: &mut Several, so: impl Fn(&mut Several) -> bool) {
+    let id = SpgId::whole(GROUP);
+    let up: Vec<i32> = all.osds.keys().copied().filter(|osd| all.map.is_up(*osd)).collect();
+    for _ in 0..100_000 {
+        for osd in &up {
+            all.osd(*osd).settle();
+            if so(all) {
+                return;
+            }
+            match all.osd(*osd).letters.pop_front() {
+                Some((to, letter)) if up.contains(&to) => {
+                    all.osd(to).with(id, |pg, ctx| pg.letter(ctx, *osd, ctx.now.mono, &letter)).expect("a letter");
+                }
+                Some(_) => {}
+                None => {
+                    all.osd(*osd).pass(std::time::Duration::from_millis(10));
+                    let wishes = all.pg(*osd).slot_wishes();
+                    for (side, wish) in [(pg::SlotSide::Local, wishes.local), (pg::SlotSide::Remote, wishes.remote)] {
+                        if wish.is_some_and(|wish| !wish.held) {
+                            all.slot(*osd, side, true);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    panic!("it never comes to be so");
+}
+
+/// Another map, of which each OSD hears; letters are not brought.
+fn tell_map(all: &mut Several, change: impl FnOnce(&mut maps::OsdMap)) {
+    all.map.epoch += 1;
+    change(&mut all.map);
+    all.map.forget_placements();
+    let map = std::sync::Arc::new(all.map.clone());
+    for bench in all.osds.values_mut() {
+        bench.map = map.clone();
+        bench.announce_map();
+    }
+}
+
+/// The next letter from one OSD to another, in words.
+fn next_letter(all: &mut Several, from: i32, to: i32) -> String {
+    let letters = &all.osd(from).letters;
+    letters.iter().find(|(osd, _)| *osd == to).map(|(_, letter)| letter.line().expect("a letter")).unwrap_or_default()
+}
+
+/// osd.2 has a change that nobody else has, and was not answered. It comes back, and reads that from its disk to undo it, when the primary dies.
+#[test]
+fn a_copy_that_is_about_to_take_up_a_log_does_not_say_that_it_has() {
+    let mut all = Several::new(3);
+    all.serve(&[2, 0, 1]);
+    all.write("a", "first");
+    all.osd(2).deliver(SessionId(10), bench::peer(10), 99, bench::request("a", vec![full("nobody was told")]));
+    all.osd(2).settle();
+    all.osd(2).letters.clear();
+    all.kill(2);
+    all.write("a", "second");
+    all.osd(2).restart();
+    tell_map(&mut all, |map| {
+        map.osd_state[2] |= maps::state::UP;
+        map.osd_info[2].up_from = map.epoch;
+        map.pg_temp.insert(GROUP, vec![0, 1, 2]);
+    });
+    // osd.1 does not hear the end of what osd.0 has to say.
+    let activates = |all: &mut Several| next_letter(all, 0, 2).starts_with("activate");
+    until(&mut all, activates);
+    let letters = std::mem::take(&mut all.osd(0).letters);
+    let (_, activation) = letters.into_iter().find(|(to, _)| *to == 2).expect("a letter");
+    all.osd(2).store.miss = true;
+    all.osd(2).with(SpgId::whole(GROUP), |pg, ctx| pg.letter(ctx, 0, ctx.now.mono, &activation)).expect("a letter");
+    all.kill(0);
+    all.osd(2).store.miss = false;
+    all.pass(10);
+    assert_eq!(all.read("a").1, Some(Ok(Bytes::from_static(b"second"))), "it was answered");
+    assert!(all.agree(&[1, 2]));
+}
