@@ -7,11 +7,16 @@ mod bench;
 
 use bench::several::{GROUP, Several};
 use bytes::Bytes;
-use messages::osd::{Op, code};
+use messages::osd::{Op, OpArgs, code};
 use types::{SessionId, SpgId};
 
 fn full(text: &'static str) -> Op {
     Op::extent(code::WRITEFULL, 0, text.len() as u64, Bytes::from_static(text.as_bytes()))
+}
+
+fn delete(all: &mut Several, name: &str) {
+    let (_, answer) = all.ask(name, vec![Op::new(code::DELETE, OpArgs::None)]);
+    assert_eq!(answer.expect("an answer").result, 0, "{name}");
 }
 
 /// Brings letters one at a time until something is so.
@@ -91,4 +96,53 @@ fn a_copy_that_is_about_to_take_up_a_log_does_not_say_that_it_has() {
     all.pass(10);
     assert_eq!(all.read("a").1, Some(Ok(Bytes::from_static(b"second"))), "it was answered");
     assert!(all.agree(&[1, 2]));
+}
+
+/// osd.2 has forty objects that are gone, and tells six at a time of what it has. It is to be filled, and nobody has begun.
+fn with_what_is_gone() -> Several {
+    let mut all = Several::new(3);
+    for osd in 0..3 {
+        (all.osd(osd).config.log_entries, all.osd(osd).config.sizes.scan) = (20, 6);
+    }
+    (0..40).for_each(|n| all.write(&format!("gone{n}"), "gone"));
+    all.write("stays", "stays");
+    all.kill(2);
+    (0..40).for_each(|n| delete(&mut all, &format!("gone{n}")));
+    (0..300).for_each(|_| all.write("stays", "longer than the log"));
+    all.change(|map| {
+        map.flags |= maps::flags::NOBACKFILL;
+        map.osd_weight = vec![0x1_0000; 3];
+        map.pg_upmap.insert(GROUP, vec![0, 1, 2]);
+    });
+    all.start(2, &[0, 1]);
+    all
+}
+
+fn is_filled_and_agrees(all: &mut Several) -> bool {
+    all.pass(60);
+    assert!(all.pg(0).query().peers.iter().all(|peer| peer.backfill.is_none()), "{:?}", all.pg(0).query().peers);
+    all.agree(&[0, 2])
+}
+
+#[test]
+fn a_copy_that_is_filled_tells_all_that_it_has() {
+    let mut all = with_what_is_gone();
+    all.change(|map| map.flags &= !maps::flags::NOBACKFILL);
+    assert!(is_filled_and_agrees(&mut all), "osd.2 has what is gone");
+    all.serve(&[2, 1]);
+    assert_eq!(all.read("gone39").1, Some(Err(types::Errno::ENOENT.wire())));
+}
+
+/// The primary loses patience and asks for all of what a copy has again when a part is on its way that is not the first.
+#[test]
+fn a_part_of_a_list_is_not_the_whole_list() {
+    let mut all = with_what_is_gone();
+    tell_map(&mut all, |map| map.flags &= !maps::flags::NOBACKFILL);
+    let is_later_part = |all: &mut Several| {
+        let first = all.osd(2).letters.front().map(|(_, letter)| letter.line().expect("a letter")).unwrap_or_default();
+        first.contains("scanned") && !first.contains("scanned after MIN")
+    };
+    until(&mut all, is_later_part);
+    all.osd(0).pass(std::time::Duration::from_secs(6));
+    assert!(is_filled_and_agrees(&mut all), "osd.2 has what is gone");
 }

@@ -38,6 +38,8 @@ pub(crate) struct Batch {
     theirs: BTreeMap<HObject, EVersion>,
     /// Heads that changed since they were listed.
     changed: BTreeSet<HObject>,
+    /// Where the part of its own begins that the copy is asked for.
+    asked: HObject,
     /// The copy has told all of its own.
     compared: bool,
     /// Heads to be brought.
@@ -187,9 +189,9 @@ impl Primary {
             }
         };
         ctx.store.release(hold);
-        let mut batch = Batch { end: end.clone(), last: true, ..Batch::default() };
+        let mut batch = Batch { end: end.clone(), asked: from.clone(), last: true, ..Batch::default() };
         // An object's clones lie before its head: the last one may not be whole.
-        if let Some((last, _)) = found.last().filter(|_| found.len() + 1 >= most) {
+        if let Some((last, _)) = found.last().filter(|_| found.len() >= most) {
             (batch.end, batch.last) = (last.at(SnapId::HEAD), false);
             let (clones, begun): (Vec<_>, Vec<_>) =
                 found.into_iter().partition(|(object, _)| !same_object(object, last_head(&batch)));
@@ -228,7 +230,8 @@ impl Primary {
         true
     }
 
-    /// A copy told what it has in a range.
+    /// A copy told what it has in a range. An answer to another question than the last one counts for nothing: parts before it would be taken
+    /// for empty.
     pub(crate) fn hear_scanned(
         &mut self,
         core: &mut Core,
@@ -239,10 +242,10 @@ impl Primary {
         found: Vec<(HObject, EVersion)>,
     ) {
         let Some(backfill) = self.backfill_of(copy) else { return };
-        let cursor = backfill.cursor.clone();
-        let Some(batch) = backfill.batch.as_mut().filter(|batch| !batch.compared && *from >= cursor) else { return };
+        let Some(batch) = backfill.batch.as_mut().filter(|batch| !batch.compared && *from == batch.asked) else { return };
         batch.theirs.extend(found);
         if end < batch.end {
+            batch.asked = end.clone();
             let to = batch.end.clone();
             return core.tell(ctx, copy, &Letter::Scan(end, to));
         }
@@ -277,6 +280,7 @@ impl Primary {
         let cursor = backfill.cursor.clone();
         let Some(batch) = backfill.batch.as_mut().filter(|batch| !batch.compared) else { return };
         batch.theirs.clear();
+        batch.asked = cursor.clone();
         let to = batch.end.clone();
         core.tell(ctx, copy, &Letter::Scan(cursor, to));
     }
