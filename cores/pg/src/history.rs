@@ -300,6 +300,11 @@ impl History {
         self.past.iter().filter(|past| past.is_gap() && past.last >= from).map(|past| (past.first, past.last)).collect()
     }
 
+    /// Gaps of which nobody told who served then.
+    pub(crate) fn unknown(&self) -> Vec<Gap> {
+        self.gaps_since(0)
+    }
+
     /// Gaps that matter as long as this copy is heard.
     pub(crate) fn gaps(&self) -> Vec<Gap> {
         self.gaps_since(self.whole_since())

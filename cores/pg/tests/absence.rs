@@ -8,6 +8,8 @@ mod bench;
 use bench::several::{GROUP, Several};
 use bytes::Bytes;
 use messages::osd::{Op, OpArgs, code};
+use objectstore::{MetaChange, ObjectStore as _, Ticket, Transaction};
+use pg::{Gone, Mercy};
 use types::{SessionId, SpgId};
 
 fn full(text: &'static str) -> Op {
@@ -145,4 +147,80 @@ fn a_part_of_a_list_is_not_the_whole_list() {
     until(&mut all, is_later_part);
     all.osd(0).pass(std::time::Duration::from_secs(6));
     assert!(is_filled_and_agrees(&mut all), "osd.2 has what is gone");
+}
+
+/// Three copies, of which only osd.0 has `new`; it is dead, and osd.1 leads.
+fn lost(more: usize) -> Several {
+    let mut all = Several::new(3);
+    all.osds.values_mut().for_each(|osd| osd.config.log_entries = 20);
+    all.write("whole", "whole");
+    all.kill(1);
+    all.kill(2);
+    all.write("new", "new");
+    all.recover(false);
+    all.start(1, &[0, 1]);
+    all.start(2, &[0, 1, 2]);
+    all.kill(0);
+    all.recover(true);
+    (0..more).for_each(|_| all.write("whole", "goes on"));
+    all
+}
+
+/// The only copy comes back when the others' log does not go back so far, so it is filled. Recovery is held back, so nobody has asked it.
+#[test]
+fn who_is_filled_gives_what_only_it_has() {
+    let mut all = lost(300);
+    all.recover(false);
+    all.change(|map| {
+        map.osd_weight = vec![0x1_0000; 3];
+        map.pg_upmap.insert(GROUP, vec![1, 2, 0]);
+    });
+    all.start(0, &[1, 2]);
+    all.pass(40);
+    all.recover(true);
+    all.pass(60);
+    assert_eq!(all.read("new").1, Some(Ok(Bytes::from_static(b"new"))), "osd.0 has it");
+    assert!(all.agree(&[0, 1, 2]));
+}
+
+/// An OSD that may have what is unfound is up again, and nothing was heard of it.
+#[test]
+fn nothing_is_given_up_that_somebody_who_has_said_nothing_may_have() {
+    let mut all = lost(0);
+    let (tid, _) = all.read("new");
+    all.held.extend([(0, 1), (0, 2)]);
+    all.start(0, &[1, 2]);
+    let id = SpgId::whole(GROUP);
+    let gone = all.osd(1).with(id, |pg, ctx| pg.mark_unfound_lost(ctx, Mercy::Delete));
+    assert_eq!(gone, Gone::Unheard { objects: 1, osds: vec![0] });
+    all.release(0, 1);
+    all.release(0, 2);
+    all.pass(12);
+    assert_eq!(all.content(tid), Some(Ok(Bytes::from_static(b"new"))));
+}
+
+/// The only OSD that has what is unfound is up, and cannot read what it holds. Later it can.
+#[test]
+fn nothing_is_given_up_that_somebody_may_have_who_cannot_read_it() {
+    let mut all = lost(0);
+    let (tid, _) = all.read("new");
+    let id = SpgId::whole(GROUP);
+    let write = |all: &mut Several, record: &Bytes| {
+        let store = &mut all.osd(0).store;
+        let meta = vec![MetaChange::Set(Bytes::from_static(b"i"), record.clone())];
+        store.submit(Transaction { scope: id, meta, ..Transaction::default() }, Ticket(1 << 60)).expect("room");
+        while store.poll_event().is_some() {}
+    };
+    let record = objectstore::View::meta_get(&all.osds[&0].store, objectstore::Hold(0), &id, b"i");
+    let record = record.expect("in memory").expect("it is there");
+    write(&mut all, &Bytes::from_static(b"rotten"));
+    all.start(0, &[1, 2]);
+    all.pass(12);
+    assert!(all.pg(0).load_failed());
+    let gone = all.osd(1).with(id, |pg, ctx| pg.mark_unfound_lost(ctx, Mercy::Delete));
+    assert_eq!(gone, Gone::Unheard { objects: 1, osds: vec![0] });
+    write(&mut all, &record);
+    all.osd(0).with(id, |pg, ctx| pg.reload(ctx));
+    all.pass(12);
+    assert_eq!(all.content(tid), Some(Ok(Bytes::from_static(b"new"))));
 }

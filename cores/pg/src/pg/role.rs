@@ -10,7 +10,7 @@
 use super::load::{learn_late, try_scheme};
 use super::{Pg, Role};
 use crate::api::{ClientOp, Ctx, Effect};
-use crate::letter::{Envelope, Letter, Sealed, nothing_of};
+use crate::letter::{Envelope, Letter, Sealed};
 use crate::peering::{Outcome, Peering};
 use crate::primary::Primary;
 use crate::primary::lanes::drop_op;
@@ -207,8 +207,8 @@ impl Pg {
                 self.remove(ctx);
             }
             (Role::Replica(replica), letter) => replica.hear(&mut self.core, ctx, from, arrived, letter),
-            (Role::Broken, Letter::Query) => self.core.tell(ctx, from, &Letter::Unable),
-            (Role::Broken, Letter::Seek(wanted)) => self.core.tell(ctx, from, &Letter::Sought(nothing_of(wanted))),
+            // It holds something, whatever that is.
+            (Role::Broken, Letter::Query | Letter::Seek(_)) => self.core.tell(ctx, from, &Letter::Unable),
             _ => {}
         }
         self.settle(ctx);
