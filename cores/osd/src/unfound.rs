@@ -117,7 +117,10 @@ pub(crate) fn mark_lost(osd: &mut Osd, now: Now, args: &Args) -> Answer {
             let names: Vec<String> = osds.iter().map(|osd| format!("osd.{osd}")).collect();
             let who = match names.is_empty() {
                 true => "some have not answered yet".to_owned(),
-                false => format!("{} may have them: start it, or give it up with 'ceph osd lost'", names.join(", ")),
+                false => format!(
+                    "{} may have them: start it, wait for its answer, or give it up with 'ceph osd lost'",
+                    names.join(", ")
+                ),
             };
             let text = format!("pg has {objects} unfound objects but we haven't probed all sources, not marking lost: {who}");
             Answer::error(Errno::EINVAL, text)

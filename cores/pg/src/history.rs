@@ -300,6 +300,11 @@ impl History {
         self.past.iter().filter(|past| past.is_gap() && past.last >= from).map(|past| (past.first, past.last)).collect()
     }
 
+    /// Gaps of which nobody told who served then.
+    pub(crate) fn unknown(&self) -> Vec<Gap> {
+        self.gaps_since(0)
+    }
+
     /// Gaps that matter as long as this copy is heard.
     pub(crate) fn gaps(&self) -> Vec<Gap> {
         self.gaps_since(self.whole_since())
@@ -324,9 +329,22 @@ impl History {
 
     /// Takes over when the present interval began. A copy that came to be in it knows only since when it is there: the map, which says that
     /// the primary was up when it began, would not tell it that something may have been written.
-    pub(crate) fn take_beginning(&mut self, other: &Self) {
+    fn take_beginning(&mut self, other: &Self) {
         if other.interval == self.interval && other.since > 0 {
             self.since = self.since.min(other.since);
+        }
+    }
+
+    /// Takes over what the primary of the present interval knows, with its log. `anew`: nothing of the own log counts.
+    pub(crate) fn follow(&mut self, other: &Self, anew: bool) {
+        self.adopt(other);
+        self.take_beginning(other);
+        (self.started, self.created, self.pg_num) = (self.since, other.created, self.interval.pg_num);
+        // The statistics are the primary's, and so is how well they are known.
+        self.estimated = other.estimated;
+        other.purged.iter().for_each(|(start, len)| self.purged.insert(start, len));
+        if anew {
+            self.backfill = Some(HObject::min());
         }
     }
 

@@ -105,7 +105,7 @@ pub enum OfNone {
 pub fn answer_of_none(sealed: &Sealed, epoch: Epoch, unsure: bool) -> Result<OfNone> {
     let (envelope, letter) = Letter::open(sealed)?;
     Ok(match letter {
-        Letter::Query if unsure => OfNone::Answers(Letter::Unable.seal(&envelope.back(epoch))),
+        Letter::Query | Letter::Seek(_) if unsure => OfNone::Answers(Letter::Unable.seal(&envelope.back(epoch))),
         Letter::Activate(_) if unsure => OfNone::Ignores,
         Letter::Query => OfNone::Answers(Letter::Absent.seal(&envelope.back(epoch))),
         Letter::Seek(wanted) => OfNone::Answers(Letter::Sought(nothing_of(wanted)).seal(&envelope.back(epoch))),
@@ -177,7 +177,7 @@ impl Lends {
 }
 
 /// Returns what a copy that holds nothing of the group answers.
-pub(crate) fn nothing_of(wanted: Vec<(HObject, EVersion)>) -> Vec<Sought> {
+fn nothing_of(wanted: Vec<(HObject, EVersion)>) -> Vec<Sought> {
     wanted.into_iter().map(|(object, _)| Sought { object, version: EVersion::default(), has: false }).collect()
 }
 
@@ -830,8 +830,11 @@ mod tests {
         let back = answer.envelope().expect("an envelope");
         assert_eq!((back.pg.shard, back.from, back.epoch), (ShardId(4), ShardId(2), 41));
         // Who cannot read what it may be part of does not say that there is nothing.
-        let Ok(OfNone::Answers(answer)) = answer_of_none(&sealed, 41, true) else { panic!("an answer") };
-        assert_eq!(Letter::open(&answer).map(|(_, letter)| letter), Ok(Letter::Unable));
+        let seeks = Letter::Seek(vec![(HObject::default(), EVersion::new(1, 2))]).seal(&question);
+        for asked in [&sealed, &seeks] {
+            let Ok(OfNone::Answers(answer)) = answer_of_none(asked, 41, true) else { panic!("an answer") };
+            assert_eq!(Letter::open(&answer).map(|(_, letter)| letter), Ok(Letter::Unable));
+        }
         // A copy without a shard is none of a group that has shards.
         let nameless = Sealed { front: Bytes::from_static(&[1, 14, 5, 4, 38, 40, 1, 1]), data: Rope::new() };
         assert!(nameless.envelope().is_err() && Letter::open(&nameless).is_err());

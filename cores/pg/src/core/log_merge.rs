@@ -7,6 +7,9 @@
 //!
 //! What becomes of an object that an entry changed which does not count, the pool's scheme says ([`crate::scheme`]): one of copies has it
 //! brought. All of it is one transaction: log, marks of missing objects, removals, the group's records.
+//!
+//! A copy knows of what it takes up when it has taken it up, not before: its own log is read first, and if the interval ends meanwhile, the copy
+//! is where it was.
 
 use super::Core;
 use super::read::scan;
@@ -27,6 +30,8 @@ use types::{HObject, SnapId};
 pub(crate) struct Merge {
     pub(crate) hold: Hold,
     pub(crate) part: Box<LogPart>,
+    /// The primary of the present interval sent it: with the log comes what that says of the group's life.
+    follows: bool,
     /// Own entries behind the last common one.
     divergent: Vec<LogEntry>,
     /// Key of the last one read.
@@ -110,14 +115,14 @@ impl Effects {
 }
 
 impl Core {
-    /// Begins to take up a log.
-    pub(crate) fn merge(&mut self, ctx: &Ctx<'_>, part: Box<LogPart>) -> Merge {
+    /// Begins to take up a log. `follows`: it is that of the primary which this copy follows.
+    pub(crate) fn merge(&mut self, ctx: &Ctx<'_>, part: Box<LogPart>, follows: bool) -> Merge {
         let read = part.anew || self.info.last_update == part.common;
         let after = version_key(meta::LOG, part.common.version);
-        Merge { hold: self.next_hold(ctx), part, divergent: Vec::new(), after, read }
+        Merge { hold: self.next_hold(ctx), part, follows, divergent: Vec::new(), after, read }
     }
 
-    /// Goes on taking it up. `self.history` is as it shall be written.
+    /// Goes on taking it up.
     pub(crate) fn step_merge(&mut self, ctx: &mut Ctx<'_>, merge: &mut Merge) -> Merged {
         while !merge.read {
             let page = match scan(ctx, merge.hold, self.id, meta::LOG, &merge.after) {
@@ -148,6 +153,10 @@ impl Core {
     fn take_up(&mut self, ctx: &mut Ctx<'_>, merge: &Merge) -> Result<(), Refused> {
         let LogPart { common, anew, entries, dups, .. } = &*merge.part;
         let mut missing = if *anew { Missing::new() } else { self.missing.clone() };
+        let mut history = self.history.clone();
+        if merge.follows {
+            history.follow(&merge.part.history, *anew);
+        }
         let found = effects(&self.scheme, &merge.divergent, entries, &missing);
         let mut meta: Vec<MetaChange> = Vec::new();
         if *anew {
@@ -170,9 +179,9 @@ impl Core {
             }
         }
         for (object, mut lack) in found.missing {
-            if self.history.reaches(&object.at(SnapId::HEAD)) {
+            if history.reaches(&object.at(SnapId::HEAD)) {
                 // What a copy that is being filled has is known by comparison, not by its log.
-                lack.base = lack.base.filter(|_| self.history.is_complete());
+                lack.base = lack.base.filter(|_| history.is_complete());
                 meta.push(MetaChange::Set(meta::missing_key(&object), lack.encode()));
                 missing.insert(object, lack);
             }
@@ -181,15 +190,14 @@ impl Core {
         // What leaves the log is this copy's own business.
         info.log_tail = if *anew { merge.part.common } else { self.info.log_tail };
         meta.push(MetaChange::Set(Bytes::from_static(meta::INFO), info.encode()));
-        meta.push(MetaChange::Set(Bytes::from_static(meta::HISTORY), self.history.encode()));
+        meta.push(MetaChange::Set(Bytes::from_static(meta::HISTORY), history.encode()));
         let removed = found.removed.into_iter().map(|object| removal(self.object(object))).collect();
         self.submit_unlogged(ctx, removed, meta)?;
         if let Some(commit) = self.commits.back_mut() {
             // What is undone may have been newer.
             commit.version = info.last_update;
         }
-        self.info = info;
-        self.missing = missing;
+        (self.info, self.history, self.missing) = (info, history, missing);
         self.take_up_in_memory(merge);
         Ok(())
     }

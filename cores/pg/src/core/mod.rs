@@ -30,7 +30,7 @@ pub(crate) mod log_merge;
 pub(crate) mod read;
 
 use crate::api::{ClusterLevel, Ctx, Effect, numbered};
-use crate::history::{History, Told};
+use crate::history::{History, Prior, Told};
 use crate::lease::readers;
 use crate::letter::{Envelope, Letter, PeerInfo, Sealed};
 use crate::log::Log;
@@ -339,10 +339,10 @@ impl Core {
         self.history.interval.home().next().is_some() && !self.home_is_enough()
     }
 
-    /// Returns who is down, not marked lost, and may have what is missing.
-    pub(crate) fn unheard(&self, ctx: &Ctx<'_>) -> BTreeSet<OsdId> {
-        let down = self.history.prior(ctx.map, self.me(ctx), self.scheme.least(), &Told::default()).down;
-        down.into_iter().map(|copy| copy.osd).collect()
+    /// Returns who may have what is missing: who is up, and who is down and not marked lost.
+    pub(crate) fn may_have(&self, ctx: &Ctx<'_>) -> Prior {
+        let told = Told { gaps: self.history.unknown(), ..Told::default() };
+        self.history.prior(ctx.map, self.me(ctx), self.scheme.least(), &told)
     }
 
     /// Returns true if a version is one that the group's log knows, or knew.

@@ -31,8 +31,8 @@ pub(crate) fn scan(ctx: &Ctx<'_>, hold: Hold, id: SpgId, prefix: u8, after: &Byt
 }
 
 impl Core {
-    /// Heads and clones behind the head `from`, up to and with those of the head `to`, with the versions of their
-    /// records.
+    /// Heads and clones behind `from`, up to and with those of the head `to`, with the versions of their records. If they are fewer than
+    /// `max`, there are no others.
     pub(crate) fn versions(
         &self,
         ctx: &Ctx<'_>,
@@ -44,9 +44,10 @@ impl Core {
         let (start, end) = self.bounds(ctx);
         let first = if *from < start { start } else { from.clone() };
         let last = if *to < end { HObject { snap: SnapId::DIR, ..to.clone() } } else { end };
-        let names = ctx.store.list(hold, self.id.shard, &self.object(first), &self.object(last), max)?;
+        // The list begins with `from` itself, if that is here.
+        let names = ctx.store.list(hold, self.id.shard, &self.object(first), &self.object(last), max.saturating_add(1))?;
         let mut found = Vec::with_capacity(names.len());
-        for name in names.iter().filter(|name| ***name != *from) {
+        for name in names.iter().filter(|name| ***name != *from).take(max) {
             let Some(stat) = ctx.store.stat(hold, name)? else { continue };
             let info = ObjectInfo::decode(&stat.info).unwrap_or_default();
             found.push((HObject::clone(&name.object), info.version));

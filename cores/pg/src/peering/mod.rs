@@ -417,7 +417,7 @@ impl Peering {
         core.history.adopt(&part.history);
         core.history.estimated = part.history.estimated;
         part.history.purged.iter().for_each(|(start, len)| core.history.purged.insert(start, len));
-        let merge = core.merge(ctx, part);
+        let merge = core.merge(ctx, part, false);
         self.step = Step::Merge(Box::new(merge));
         self.step(core, ctx);
     }

@@ -80,7 +80,7 @@ impl Pg {
         self.check_share()?;
         match &self.role {
             Role::Between => Err("it plays no part".into()),
-            Role::Replica(replica) => replica.aside.self_check(self.core.info.last_update.version),
+            Role::Replica(replica) => replica.self_check(&self.core),
             _ => self.leading().map_or(Ok(()), |primary| primary.self_check(&self.core)),
         }
     }

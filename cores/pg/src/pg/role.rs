@@ -10,7 +10,7 @@
 use super::load::{learn_late, try_scheme};
 use super::{Pg, Role};
 use crate::api::{ClientOp, Ctx, Effect};
-use crate::letter::{Envelope, Letter, Sealed, nothing_of};
+use crate::letter::{Envelope, Letter, Sealed};
 use crate::peering::{Outcome, Peering};
 use crate::primary::Primary;
 use crate::primary::lanes::drop_op;
@@ -34,11 +34,13 @@ impl Pg {
             Role::Removing(_) | Role::Removed => return,
             Role::Loading(loading) => return loading.maps.push(ctx.map.clone()),
             Role::Splitting(split) => {
-                split.note(ctx.map);
+                let records = split.note(ctx.map);
+                self.passed.push(ctx.map.clone());
                 self.core.note_interval(ctx);
-                return;
+                return self.write_down(ctx, records);
             }
             Role::Uniting(_) | Role::Leaving => {
+                self.passed.push(ctx.map.clone());
                 self.core.note_interval(ctx);
                 return;
             }
@@ -73,6 +75,7 @@ impl Pg {
     /// Begins an interval.
     pub(crate) fn take_role(&mut self, ctx: &mut Ctx<'_>) {
         let ordered = self.ordered.take();
+        self.passed.clear();
         if self.core.leads(ctx) {
             let mut peering = Box::new(Peering::begin(&self.core, ctx, ordered));
             peering.step(&mut self.core, ctx);
@@ -207,8 +210,8 @@ impl Pg {
                 self.remove(ctx);
             }
             (Role::Replica(replica), letter) => replica.hear(&mut self.core, ctx, from, arrived, letter),
-            (Role::Broken, Letter::Query) => self.core.tell(ctx, from, &Letter::Unable),
-            (Role::Broken, Letter::Seek(wanted)) => self.core.tell(ctx, from, &Letter::Sought(nothing_of(wanted))),
+            // It holds something, whatever that is.
+            (Role::Broken, Letter::Query | Letter::Seek(_)) => self.core.tell(ctx, from, &Letter::Unable),
             _ => {}
         }
         self.settle(ctx);

@@ -7,7 +7,8 @@
 //!
 //! An object that is missing *here* says nothing by its absence, or by the older version that is here: it is on the batch's list,
 //! whatever the copy has, until it was brought here and then there. What is unfound is passed: the copy notes that it lacks it, so it gets it
-//! as soon as somebody has it. Below the level of [`Feature::UnfoundPassed`](types::Feature::UnfoundPassed) the cursor waits before it.
+//! as soon as somebody has it. Unfound is what everybody was asked for, the copy itself, too: who notes that it lacks an object gives it to
+//! nobody. Below the level of [`Feature::UnfoundPassed`](types::Feature::UnfoundPassed) the cursor waits before it.
 //!
 //! Objects go through their lanes, so no write comes between an object's pieces.
 
@@ -18,7 +19,6 @@ use crate::letter::Letter;
 use crate::meta::same_object;
 use crate::missing::Missing;
 use crate::primary::Primary;
-use crate::primary::recovery::passes_unfound;
 use crate::primary::reserve::Move;
 use crate::questions::Subject;
 use maps::flags;
@@ -150,8 +150,8 @@ impl Primary {
             return;
         }
         let most = ctx.config.recovery_at_a_time;
-        let passes = passes_unfound(ctx);
-        let unfound: BTreeSet<HObject> = self.recovery.unfound.keys().filter(|_| !passes).cloned().collect();
+        let waits = |head: &&HObject| !self.search.may_pass(core, ctx, head);
+        let unfound: BTreeSet<HObject> = self.recovery.unfound.keys().filter(waits).cloned().collect();
         let Some(backfill) = self.backfill_of(copy) else { return };
         match &mut backfill.batch {
             None if backfill.hold.is_none() => self.list_batch(core, ctx, copy, None),
@@ -196,7 +196,7 @@ impl Primary {
         ctx.store.release(hold);
         let mut batch = Batch { end: end.clone(), last: true, ..Batch::default() };
         // An object's clones lie before its head: the last one may not be whole.
-        if let Some((last, _)) = found.last().filter(|_| found.len() + 1 >= most) {
+        if let Some((last, _)) = found.last().filter(|_| found.len() >= most) {
             (batch.end, batch.last) = (last.at(SnapId::HEAD), false);
             let (clones, begun): (Vec<_>, Vec<_>) =
                 found.into_iter().partition(|(object, _)| !same_object(object, last_head(&batch)));
@@ -235,7 +235,8 @@ impl Primary {
         true
     }
 
-    /// A copy told what it has in a range.
+    /// A copy told what it has in a range. An answer to another question than the last one counts for nothing: parts before it would be taken
+    /// for empty.
     pub(crate) fn hear_scanned(
         &mut self,
         core: &mut Core,

@@ -169,6 +169,7 @@ impl Primary {
             Letter::Surveyed(answer) => self.hear_surveyed(core, ctx, from, *answer),
             Letter::Reserved(number, lends) => self.hear_reserved(core, ctx, from, number, lends),
             Letter::Sought(sought) => self.hear_sought(core, ctx, from, sought),
+            Letter::Unable => self.hear_unable(core, ctx, from),
             Letter::ShardRead(question, parts) => self.hear_shard(core, ctx, from, *question, parts),
             Letter::Settle => self.tell_what_is_settled(core, ctx, from),
             _ => {}
@@ -290,6 +291,7 @@ impl Primary {
         let Some(member) = self.members.all.get_mut(&from) else { return false };
         member.missing = missing.into_iter().collect();
         member.activated = true;
+        self.ask_lost_anew(from);
         // What came about meanwhile.
         self.resend(core, ctx, from);
         self.due.recovery = true;

@@ -25,7 +25,7 @@ use node::{Level, Mono};
 use objectstore::{Hold, Refused, Ticket, Unread};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use types::{CopyId, EVersion, Feature, HObject, ObjectId, SnapId, is_osd};
+use types::{CopyId, EVersion, HObject, ObjectId, SnapId, is_osd};
 
 /// After this, recovery looks at its lists again, and changes that are not acknowledged are sent again.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -346,7 +346,7 @@ impl Primary {
         }
         let Work::Bring(bring) = &mut job.work else { return Ok(Stepped::Done) };
         if bring.queue.is_none() {
-            if bring.filled.is_some() && is_missing(&core.missing, &job.head) && !passes_unfound(ctx) {
+            if bring.filled.is_some() && is_missing(&core.missing, &job.head) && !self.search.may_pass(core, ctx, &job.head) {
                 // A copy that is filled gets all of an object, or nothing.
                 return Ok(Stepped::Done);
             }
@@ -488,8 +488,9 @@ impl Primary {
         // again.
         let mut surplus = backfill.surplus(head, ours);
         surplus.retain(|object| !core.missing.contains_key(object));
-        let lacks: Vec<(HObject, EVersion)> =
-            missing_of(&core.missing, head).map(|object| (object.clone(), core.missing[object].need)).collect();
+        // What became missing here after it was brought there is there.
+        let missed = missing_of(&core.missing, head).filter(|object| !ours.contains(object));
+        let lacks: Vec<(HObject, EVersion)> = missed.map(|object| (object.clone(), core.missing[object].need)).collect();
         backfill.finished(head);
         if !surplus.is_empty() || !lacks.is_empty() {
             if let Some(member) = self.members.all.get_mut(&copy) {
@@ -652,6 +653,7 @@ impl Primary {
             self.members.sources.insert(from, source);
         }
         self.members.strays.insert(from);
+        self.ask_lost_anew(from);
         if !core.missing.is_empty() {
             self.due.recovery = true;
         }
@@ -770,11 +772,6 @@ impl Primary {
             self.dismiss_strays(core, ctx);
         }
     }
-}
-
-/// Returns true if a copy that is filled may be told that it lacks what is unfound.
-pub(crate) fn passes_unfound(ctx: &Ctx<'_>) -> bool {
-    ctx.map.level.has(Feature::UnfoundPassed)
 }
 
 /// Begins with the first piece again.

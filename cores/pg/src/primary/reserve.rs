@@ -27,7 +27,6 @@ use crate::core::Core;
 use crate::letter::{Lends, Letter};
 use crate::primary::Primary;
 use crate::primary::members::{Member, named};
-use crate::primary::recovery::passes_unfound;
 use crate::questions::Subject;
 use maps::{OptValue, flags, opts};
 use node::Mono;
@@ -168,7 +167,7 @@ impl Primary {
             member
                 .backfill
                 .as_ref()
-                .is_none_or(|b| b.is_stuck(|head| !passes_unfound(ctx) && recovery.unfound.contains_key(head)))
+                .is_none_or(|b| b.is_stuck(|head| recovery.unfound.contains_key(head) && !self.search.may_pass(core, ctx, head)))
         };
         let held_back = flags::NOBACKFILL | flags::NOREBALANCE;
         let fills = ctx.map.flags & held_back == 0 && self.members.all.values().any(|m| m.activated && !stuck(m));

@@ -12,8 +12,10 @@
 //! and which objects are unfound, as of the last look. `Members::finds` has who holds what.
 //!
 //! *Invariants.* A copy is asked one question at a time. An object is unfound only if it is missing here, nobody holds it, and
-//! everybody who is up and may hold it has answered. What a copy gives is taken only if its record names the version that was
-//! wanted. Nothing is given up that somebody who is down may have: such OSDs must come back, or be marked lost.
+//! everybody who is up and may hold it has answered: members, and all who were members since the group was clean, whether or not they have
+//! said that they are there. What a copy gives is taken only if its record names the version that was
+//! wanted. Nothing is given up that somebody may have who is down, or who has not answered, or who cannot read what he holds: such OSDs must
+//! come back, or be marked lost.
 //!
 //! *A copy that does not give* what it said it holds, because its data are damaged, is not asked for that object again before [`RETRY`] is
 //! over. Else each answer would lead to the next question.
@@ -46,7 +48,7 @@ use node::{Level, Mono};
 use objectstore::{ObjectChange, ObjectChanges, Refused, Unread};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use types::{CopyId, EVersion, Feature, HObject, SnapId, UTime};
+use types::{CopyId, EVersion, Feature, HObject, OsdId, SnapId, UTime};
 
 /// After this, a copy that did not give what it said it holds is asked again: its disk may have failed once only.
 const RETRY: Duration = Duration::from_secs(30);
@@ -58,6 +60,8 @@ struct Heard {
     told: BTreeMap<HObject, EVersion>,
     /// Those of `told` that it said it holds, and did not give.
     withheld: BTreeSet<HObject>,
+    /// It cannot read what it holds. For now that is nothing; it may be anything.
+    unable: bool,
 }
 
 impl Heard {
@@ -95,6 +99,16 @@ impl Search {
     #[cfg(any(test, feature = "sim"))]
     pub(crate) fn asks(&self, copy: CopyId) -> bool {
         self.heard.contains_key(&copy)
+    }
+
+    /// Returns true if everybody was asked for an object, and nobody has it.
+    fn is_unfound(&self, object: &HObject) -> bool {
+        self.unfound.contains_key(object)
+    }
+
+    /// Returns true if a copy that is filled may be told that it lacks what is missing here of a head.
+    pub(crate) fn may_pass(&self, core: &Core, ctx: &Ctx<'_>, head: &HObject) -> bool {
+        ctx.map.level.has(Feature::UnfoundPassed) && missing_of(&core.missing, head).all(|object| self.is_unfound(object))
     }
 
     /// Notes that a copy did not give an object that it said it holds.
@@ -154,8 +168,11 @@ impl Primary {
         let asks = ctx.map.level.has(Feature::UnfoundSearch);
         let me = core.me(ctx);
         let up = |copy: &CopyId| asks && *copy != me && ctx.map.is_up(copy.osd);
-        let askable: BTreeSet<CopyId> =
-            self.members.all.keys().chain(&self.members.strays).copied().filter(|copy| up(copy) && !lost.is_empty()).collect();
+        let told = self.members.all.keys().chain(&self.members.strays).copied();
+        let askable: BTreeSet<CopyId> = match lost.is_empty() {
+            true => BTreeSet::new(),
+            false => told.chain(core.may_have(ctx).probe).filter(up).collect(),
+        };
         let (search, questions) = (&mut self.search, &mut self.questions);
         search.heard.retain(|copy, _| askable.contains(copy));
         questions.withdraw(|copy, subject| *subject == Subject::Lost && !askable.contains(&copy));
@@ -183,11 +200,23 @@ impl Primary {
         }
     }
 
+    /// Returns true if a copy was asked, and has not said what it holds, or cannot.
+    fn is_silent(&self, copy: CopyId) -> bool {
+        self.questions.is_open(copy, Subject::Lost) || self.search.heard.get(&copy).is_some_and(|heard| heard.unable)
+    }
+
+    /// Forgets what a copy said of lost objects: it told of itself, and that may not be so any more.
+    pub(crate) fn ask_lost_anew(&mut self, copy: CopyId) {
+        self.search.heard.remove(&copy);
+        self.questions.withdraw(|of, subject| *subject == Subject::Lost && of == copy);
+    }
+
     /// A copy says what it holds of objects that it was asked for.
     pub(crate) fn hear_sought(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: CopyId, sought: Vec<Sought>) {
         let Some(Letter::Seek(asked)) = self.questions.answered(from, Subject::Lost).map(|open| open.letter) else { return };
         let asked: BTreeMap<HObject, EVersion> = asked.into_iter().collect();
         let Some(heard) = self.search.heard.get_mut(&from) else { return };
+        heard.unable = false;
         for Sought { object, version, has } in sought {
             let Some(need) = asked.get(&object).copied() else { continue };
             if core.missing.get(&object).is_none_or(|lack| lack.need != need) {
@@ -197,6 +226,17 @@ impl Primary {
                 self.members.finds.entry(from).or_default().insert(object.clone(), need);
             }
             heard.told.insert(object, version);
+        }
+        self.look_for_lost(core, ctx);
+        self.due.recovery = true;
+    }
+
+    /// A copy that was asked cannot read what it holds. It is asked anew when it tells of itself.
+    pub(crate) fn hear_unable(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: CopyId) {
+        let Some(heard) = self.search.heard.get_mut(&from) else { return };
+        heard.unable = true;
+        if let Some(Letter::Seek(asked)) = self.questions.answered(from, Subject::Lost).map(|open| open.letter) {
+            heard.told.extend(asked.into_iter().map(|(object, _)| (object, EVersion::default())));
         }
         self.look_for_lost(core, ctx);
         self.due.recovery = true;
@@ -230,7 +270,8 @@ impl Primary {
         if count == 0 {
             return Gone::Nothing;
         }
-        let unheard = core.unheard(ctx);
+        let mut unheard: BTreeSet<OsdId> = core.may_have(ctx).down.into_iter().map(|copy| copy.osd).collect();
+        unheard.extend(self.search.heard.keys().filter(|copy| self.is_silent(**copy)).map(|copy| copy.osd));
         if objects.len() < count || !unheard.is_empty() {
             return Gone::Unheard { objects: count, osds: unheard.into_iter().collect() };
         }
@@ -274,7 +315,7 @@ impl Primary {
         let head: &HObject = &job.head.object;
         let lost: BTreeMap<HObject, EVersion> =
             self.lost(core).into_iter().filter(|(object, _)| crate::meta::same_object(object, head)).collect();
-        if lost.is_empty() {
+        if lost.is_empty() || !lost.keys().all(|object| self.search.is_unfound(object)) {
             return Ok(None);
         }
         let stored = ctx.store.stat(job.hold, &job.head)?.and_then(|stat| ObjectInfo::decode(&stat.info).ok());
@@ -456,7 +497,7 @@ impl Primary {
             let how = match () {
                 () if !ctx.map.exists(copy.osd) => MaybeHas::Gone,
                 () if !ctx.map.is_up(copy.osd) => MaybeHas::Down,
-                () if self.questions.is_open(copy, Subject::Lost) => MaybeHas::Asked,
+                () if self.is_silent(copy) => MaybeHas::Asked,
                 () => MaybeHas::Answered,
             };
             all.insert(copy, how);

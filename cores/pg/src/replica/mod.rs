@@ -140,6 +140,18 @@ impl Replica {
         if self.stalled.is_empty() || self.is_fetching() { deadline } else { deadline.min(self.again) }
     }
 
+    /// Looks at everything that a copy knows of its part twice.
+    ///
+    /// # Errors
+    /// A sentence that says what does not hold.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn self_check(&self, core: &Core) -> Result<(), String> {
+        if self.merge.is_some() && core.history.started >= core.history.since {
+            return Err("it says that it has taken up the log of its interval, and is about to".into());
+        }
+        self.aside.self_check(core.info.last_update.version)
+    }
+
     /// Returns true if the first body that waits does so for something that is being fetched.
     fn is_fetching(&self) -> bool {
         self.fitting.is_some_and(|fitting| fitting.fetching)
@@ -223,17 +235,7 @@ impl Replica {
             let text = format!("osd.{primary} sent a log that does not hold together, or is not for this copy: it is refused");
             return core.log_line(ctx, Level::Warn, text);
         }
-        core.history.adopt(&part.history);
-        core.history.take_beginning(&part.history);
-        (core.history.started, core.history.created) = (core.history.since, part.history.created);
-        core.history.pg_num = core.history.interval.pg_num;
-        // The statistics are the primary's, and so is how well they are known.
-        core.history.estimated = part.history.estimated;
-        part.history.purged.iter().for_each(|(start, len)| core.history.purged.insert(start, len));
-        if part.anew {
-            core.history.backfill = Some(HObject::min());
-        }
-        let merge = core.merge(ctx, part);
+        let merge = core.merge(ctx, part, true);
         self.merge = Some(Box::new(merge));
         self.go_on_merging(core, ctx);
     }
