@@ -278,6 +278,7 @@ deps-boards:
 metrics: deps-test build deps-metrics   ## a real Prometheus asks every query of Ceph's boards, and rules fire; who sees the page (about 3 minutes)
 	@$(PYTHON) -c 'import rbd' 2>/dev/null || $(MAKE) --no-print-directory deps-python
 	timeout 300 $(PYTHON) tools/conformance/foreign/page.py --nacre $(NACRE)
+	timeout 300 $(PYTHON) tools/conformance/foreign/support.py --nacre $(NACRE)
 	timeout 600 $(PYTHON) tools/conformance/foreign/metrics.py --nacre $(NACRE)
 
 .PHONY: alerts
@@ -295,6 +296,11 @@ full-disk: deps-test build   ## fills disks and hosts: writes wait, the rest goe
 raw-disks: deps-test build   ## OSDs on loop devices of 512 and 4096 bytes a sector: discards, names, sizes (skipped without loop devices)
 	$(call need,losetup,mount)
 	timeout 300 $(PYTHON) tools/conformance/faults/raw_disks.py --nacre $(NACRE)
+
+.PHONY: disks
+disks: deps-test build lossydisk   ## disks are added, replaced, removed while a host runs, under load; killed in the middle (about 4 minutes)
+	$(call need,ss,iproute2)
+	timeout 900 $(PYTHON) tools/conformance/faults/disks.py --nacre $(NACRE) --lossy $(LOSSY)
 
 refusals: deps-test build   ## wrong keys, disks, folders, commands: refused with a name, and nothing changed (about 1 minute)
 	$(call need,mkfs.ext4 losetup,e2fsprogs mount)

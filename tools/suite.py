@@ -63,6 +63,7 @@ TARGETS = [
     Target("memory-small", 40, 0.7, bounds=True),
     Target("instructions", 20),
     Target("bit-rot", 20, 0.7, bounds=True),
+    Target("disks", 240, 0.6, bounds=True),
     Target("raw-disks", 30, 0.5, bounds=True),
     Target("formats", 10, bounds=True),
     Target("deb-test", 30, bounds=True),

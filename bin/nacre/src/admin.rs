@@ -19,6 +19,8 @@ const LONGEST_ANSWER: usize = 256 << 20;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Time that a daemon may take to answer.
 const ANSWER: Duration = Duration::from_secs(60);
+/// An answer that begins so says why there is none.
+pub(crate) const ERROR: &str = "ERROR: ";
 /// Longest path of a socket (`sun_path`), with its zero byte.
 const LONGEST_PATH: usize = 108;
 
@@ -31,16 +33,27 @@ impl Sockets {
     pub(crate) fn open(dir: &Path, daemons: impl Iterator<Item = (String, Caller)>) -> Result<Self> {
         let mut sockets = Self(Vec::new());
         for (name, caller) in daemons {
-            let path = dir.join(format!("{name}.asok"));
-            let _ = std::fs::remove_file(&path);
-            let listener =
-                short(&path, |p| UnixListener::bind(p)).with_context(|| format!("make the socket {}", path.display()))?;
-            sockets.0.push(path);
-            let serve = move || listener.incoming().flatten().for_each(|stream| drop(serve(stream, &caller)));
-            let thread = std::thread::Builder::new().name(format!("{name}.asok")).stack_size(256 << 10);
-            thread.spawn(serve).context("start a thread for an admin socket")?;
+            sockets.add(dir, &format!("{name}.asok"), move |command| answer(&caller, command))?;
         }
         Ok(sockets)
+    }
+
+    /// Opens one socket of another kind: `answer` gives the text for each command, one after the other.
+    pub(crate) fn one(dir: &Path, name: &str, answer: impl Fn(String) -> String + Send + 'static) -> Result<Self> {
+        let mut sockets = Self(Vec::new());
+        sockets.add(dir, name, answer)?;
+        Ok(sockets)
+    }
+
+    fn add(&mut self, dir: &Path, name: &str, answer: impl Fn(String) -> String + Send + 'static) -> Result<()> {
+        let path = dir.join(name);
+        let _ = std::fs::remove_file(&path);
+        let listener = short(&path, |p| UnixListener::bind(p)).with_context(|| format!("make the socket {}", path.display()))?;
+        self.0.push(path);
+        let serve = move || listener.incoming().flatten().for_each(|stream| drop(serve(stream, &answer)));
+        // Frames of what answers for the whole host are larger.
+        let thread = std::thread::Builder::new().name(name.to_owned()).stack_size(512 << 10);
+        thread.spawn(serve).context("start a thread for an admin socket").map(drop)
     }
 }
 
@@ -60,7 +73,7 @@ fn short<T>(path: &Path, f: impl FnOnce(&Path) -> std::io::Result<T>) -> std::io
     f(&Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(name))
 }
 
-fn serve(mut stream: UnixStream, caller: &Caller) -> std::io::Result<()> {
+fn serve(mut stream: UnixStream, answer: &impl Fn(String) -> String) -> std::io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut command = Vec::new();
@@ -70,18 +83,23 @@ fn serve(mut stream: UnixStream, caller: &Caller) -> std::io::Result<()> {
             byte => command.push(byte),
         }
     }
-    let text = match caller.call(String::from_utf8_lossy(&command), ANSWER) {
+    let text = answer(String::from_utf8_lossy(&command).into_owned());
+    stream.write_all(&(text.len() as u32).to_be_bytes())?;
+    stream.write_all(text.as_bytes())
+}
+
+/// What a daemon answers, or why it does not.
+fn answer(caller: &Caller, command: String) -> String {
+    match caller.call(command, ANSWER) {
         Ok(answer) if answer.result >= 0 => answer.text,
         Ok(answer) => {
             let errno = answer.result.saturating_neg();
             let error = std::io::Error::from_raw_os_error(errno).to_string();
             let words = error.strip_suffix(&format!(" (os error {errno})")).unwrap_or(&error);
-            format!("ERROR: ({errno}) {words}\n{}\n", answer.text)
+            format!("{ERROR}({errno}) {words}\n{}\n", answer.text)
         }
-        Err(e) => format!("ERROR: {e}\n"),
-    };
-    stream.write_all(&(text.len() as u32).to_be_bytes())?;
-    stream.write_all(text.as_bytes())
+        Err(e) => format!("{ERROR}{e}\n"),
+    }
 }
 
 /// Runs `nacre admin`; gives the exit code.
@@ -90,7 +108,7 @@ pub(crate) fn admin(socket: &str, words: &[String]) -> Result<u8> {
     let raw = words[0].starts_with('{');
     let command = if raw { words.join(" ") } else { command(&ask(&path, r#"{"prefix":"get_command_descriptions"}"#)?, words)? };
     let answer = if command.is_empty() { help(&path)? } else { ask(&path, &command)? };
-    let failed = answer.starts_with("ERROR: ");
+    let failed = answer.starts_with(ERROR);
     print!("{answer}{}", if answer.ends_with('\n') { "" } else { "\n" });
     Ok(failed.into())
 }
@@ -110,9 +128,14 @@ fn find(socket: &str) -> Result<PathBuf> {
 
 /// Asks the daemon whose socket this is; gives its answer.
 pub(crate) fn ask(path: &Path, command: &str) -> Result<String> {
+    ask_within(path, command, ANSWER + PATIENCE)
+}
+
+/// The same, with a patience of one's own.
+pub(crate) fn ask_within(path: &Path, command: &str, patience: Duration) -> Result<String> {
     let mut stream = short(path, |p| UnixStream::connect(p))
         .with_context(|| format!("connect to {} (does the daemon run?)", path.display()))?;
-    stream.set_read_timeout(Some(ANSWER + PATIENCE))?;
+    stream.set_read_timeout(Some(patience))?;
     stream.write_all(command.as_bytes())?;
     stream.write_all(&[0])?;
     let mut len = [0; 4];

@@ -68,6 +68,9 @@ pub(crate) enum Command {
     /// Names of pools, images, hosts and clients, and addresses, are in it: look at it before you give it to somebody. It is a tar file of at
     /// most 50 MB. Without a majority of the monitors it has what this host knows.
     Support(Support),
+    /// Add, replace or remove a disk of this host while all its other OSDs go on.
+    #[command(arg_required_else_help = true)]
+    Disk(Disks),
     /// Let this host leave the cluster: its data moves to the others, then its daemons are stopped and removed.
     ///
     /// The host runs meanwhile (`nacre up`). What is left, and how long that may take, is said. It refuses what would leave too few
@@ -454,6 +457,91 @@ pub(crate) struct Replace {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct Disks {
+    #[command(subcommand)]
+    pub(crate) command: DiskCommand,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum DiskCommand {
+    /// List the OSDs of this host, the disk of each, and what was begun and interrupted.
+    Ls(DiskLs),
+    /// Make an OSD on a disk, and start it.
+    ///
+    /// A name that is not there is refused: nothing is made of a mistyped one. Interrupted, it goes on when it is run again.
+    Add(DiskAdd),
+    /// Put a new disk under the number of an OSD, and start it. The old disk is not touched.
+    ///
+    /// The OSD is taken out, and its data moves to others, before the old disk goes: so no copy is missing meanwhile. A disk that is dead is not
+    /// waited for, once all it had is elsewhere. --force does not wait: groups have a copy less until the new disk is filled. Interrupted, it goes
+    /// on when it is run again.
+    Replace(DiskReplace),
+    /// Remove an OSD for good. Its disk is not touched; a file in DIR is deleted.
+    ///
+    /// It is taken out, and its data moves to others; what is left, and how long that may take, is said. It refuses what would leave too few
+    /// copies or too little space. Interrupted, it goes on when it is run again.
+    Rm(DiskRm),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DiskLs {
+    /// Where everything of this host lives.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DiskAdd {
+    /// Where everything of this host lives. Its process (`nacre up`) runs.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// The disk: a device, a file or a directory that is there; its journal elsewhere if given.
+    #[arg(value_name = "PATH[,journal=PATH]", value_parser = disk)]
+    pub(crate) disk: Disk,
+    /// A disk that holds something is cleared and used. One that is in use, or of this cluster, stays refused.
+    #[arg(long)]
+    pub(crate) wipe: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DiskReplace {
+    /// Where everything of this host lives. Its process (`nacre up`) runs.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Which OSD.
+    #[arg(value_name = "N", value_parser = osd_number)]
+    pub(crate) id: u32,
+    /// The new disk, with its journal elsewhere if given [default: where the old one was].
+    #[arg(value_name = "PATH[,journal=PATH]", value_parser = disk)]
+    pub(crate) disk: Option<Disk>,
+    /// A disk that holds something is cleared and used. One that is in use, or of this cluster, stays refused.
+    #[arg(long)]
+    pub(crate) wipe: bool,
+    /// Do not wait until all its data is elsewhere: its groups have a copy less until the new disk is filled.
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// With --force: data that only this OSD has is given up.
+    #[arg(long)]
+    pub(crate) data_is_lost: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DiskRm {
+    /// Where everything of this host lives.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Which OSD.
+    #[arg(value_name = "N", value_parser = osd_number)]
+    pub(crate) id: u32,
+    /// Do not wait until all its data is elsewhere: its groups have a copy less until others are filled.
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// With --force: data that only this OSD has is given up.
+    #[arg(long)]
+    pub(crate) data_is_lost: bool,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct Host {
     #[command(subcommand)]
     pub(crate) command: HostCommand,
@@ -507,6 +595,10 @@ pub(crate) struct Support {
     /// The file that is written, as `support.tar`. It must not be there.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
+    /// Hide names of pools, images, hosts and clients, and addresses: each is written as the same word in all archives of the cluster. It needs
+    /// a majority of the monitors, who tell which names there are.
+    #[arg(long)]
+    pub(crate) anonymous: bool,
 }
 
 #[derive(Args, Debug)]
@@ -780,6 +872,11 @@ fn disk(text: &str) -> Result<Disk, String> {
         return Err("the path is missing".into());
     }
     Ok(Disk { path: path.into(), journal: journal.map(PathBuf::from) })
+}
+
+/// The number of an OSD: `3` or `osd.3`.
+fn osd_number(text: &str) -> Result<u32, String> {
+    text.trim_start_matches("osd.").parse().map_err(|_| format!("'{text}' is no number of an OSD"))
 }
 
 /// Returns where a host is. Whether there are such types is known by the cluster.

@@ -44,7 +44,10 @@ impl Service for Daemon {
         match self.kind {
             // A monitor answers as soon as it serves.
             Kind::Monitor => ask(&self.caller, r#"{"prefix":"ready"}"#, MOMENT).is_some(),
-            _ => ask(&self.caller, r#"{"prefix":"status"}"#, STATUS).is_some_and(|status| status["state"] == "active"),
+            _ => {
+                let told = self.caller.call(r#"{"prefix":"status"}"#, STATUS);
+                told.is_ok_and(|answer| answer.result == 0 && is_active(&answer.text))
+            }
         }
     }
 
@@ -52,6 +55,11 @@ impl Service for Daemon {
         self.caller.stop();
         false
     }
+}
+
+/// Says whether an OSD that answers so to `status` serves.
+pub(crate) fn is_active(status: &str) -> bool {
+    serde_json::from_str::<serde_json::Value>(status).is_ok_and(|status| status["state"] == "active")
 }
 
 /// A daemon's answer to `command` (JSON), if it comes soon and is no error.

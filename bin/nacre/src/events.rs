@@ -1,7 +1,11 @@
 //! What a process hears: of its services, of who runs it, of the cluster.
 
+use crate::cli::Common;
+use crate::osds::Prepared;
+use runtime::Caller;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::sync::mpsc::Sender;
 
 /// News for the process.
 pub(crate) enum Event {
@@ -11,6 +15,16 @@ pub(crate) enum Event {
     Ended(String, Ended),
     /// Duties that the cluster gives to this host.
     Duties(Duties),
+    /// What somebody at this host wants.
+    Wanted(Wanted),
+}
+
+/// What somebody at this host wants of the process. An answer that is never given says that the process is ending.
+pub(crate) enum Wanted {
+    /// That this OSD runs. The answer is its mailbox, or why it does not run.
+    Start(Box<Prepared>, Common, Sender<Result<Caller, String>>),
+    /// That a service ends. The answer comes when it has.
+    Stop(String, Sender<()>),
 }
 
 /// End of a service.

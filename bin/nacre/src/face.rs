@@ -339,7 +339,9 @@ impl Shown {
         let leads = self.follow(&daemons, &told, &mut held);
         // A monitor of this host knows at once that there is no majority; a host without one asks.
         let mons = || told.iter().filter(|t| t.name.starts_with("mon.")).filter_map(|t| t.answer.as_ref());
-        let alone = mons().next().is_some() && mons().all(|mon| mon["state"] != "leader" && mon["state"] != "peon");
+        // One that only learns (it is `synchronizing`, in Ceph's words) knows who leads, too.
+        let follows = |mon: &Value| matches!(mon["state"].as_str(), Some("leader" | "peon" | "synchronizing"));
+        let alone = mons().next().is_some() && !mons().any(follows);
         let agree = leads || !alone && self.ask_others(&mut held);
         let made = [&held.picture, &held.other].into_iter().flatten().max_by_key(|made| made.at);
         let slow = made.map_or(Vec::new(), |made| slow_here(&made.value, &daemons));
@@ -498,7 +500,7 @@ impl Shown {
             }
             return true;
         }
-        if in_state("peon").is_some() {
+        if in_state("peon").or(in_state("synchronizing")).is_some() {
             // Another host's monitor leads: its host tells.
             held.picture = None;
         }

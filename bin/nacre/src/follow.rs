@@ -97,7 +97,9 @@ fn keep(process: &Process, state: &mut State, place: &Place<'_>, duties: &Duties
     if all.is_empty() || alone || !state.surround(&all, place.auth) {
         return Ok(());
     }
-    state.save(place.dir)?;
+    state.change(place.dir, |state| {
+        state.surround(&all, place.auth);
+    })?;
     process.log.say(Level::Info, format!("the cluster's monitors are {:?}", duties.all));
     keys::write_whole(&place.dir.join("ceph.conf"), &conf::text(place.dir, state.fsid()?, &all, place.auth), 0o644)
 }
@@ -113,8 +115,7 @@ fn start_monitor(process: &mut Process, state: &mut State, place: &Place<'_>, na
     let parts =
         prepared.open(state.fsid()?, place.auth, place.bind, initial::initial_keys(place.dir, state)?, &all, place.services)?;
     // Kept before it runs: a store that is made belongs to the host's monitors.
-    next.save(place.dir)?;
-    *state = next;
+    state.change(place.dir, |state| state.mons = next.mons)?;
     process.start_mon(name, parts, place.common)?;
     process.open_socket(&format!("mon.{name}"))?;
     process.log.say(Level::Info, format!("mon.{name} is started: the cluster gave it to this host"));
@@ -124,14 +125,13 @@ fn start_monitor(process: &mut Process, state: &mut State, place: &Place<'_>, na
 /// A monitor that was removed from the cluster ends; its store is put aside.
 fn drop_monitor(process: &mut Process, state: &mut State, dir: &Path, name: &str) -> Result<()> {
     process.log.say(Level::Warn, format!("mon.{name} was removed from the cluster; it is stopped"));
-    process.dismiss(&format!("mon.{name}"));
+    process.dismiss(&format!("mon.{name}"), None);
     let Some(mon) = state.monitors().into_iter().find(|m| m.name == name) else { return Ok(()) };
     let store = mon.folder(dir).join("store");
     if store.exists() {
         std::fs::rename(&store, store.with_extension("removed")).with_context(|| format!("rename {}", store.display()))?;
     }
-    state.mons = state.monitors().into_iter().filter(|m| m.name != name).collect();
-    state.save(dir)
+    state.change(dir, |state| state.mons = state.monitors().into_iter().filter(|m| m.name != name).collect())
 }
 
 #[cfg(test)]

@@ -33,7 +33,8 @@ pub(crate) fn fsck(args: &Fsck) -> Result<u8> {
     for mon in state.monitors() {
         code = code.max(check_monitor(&dir, &mon, state.fsid()?)?);
     }
-    for osd in &state.osds {
+    // One that is being added or replaced has no store yet, and one that is being removed none that counts.
+    for osd in state.osds.iter().filter(|osd| !osd.held) {
         let name = format!("osd.{}", osd.id);
         let mut disks = Disks::open(osd, &dir, args.repair).with_context(|| name.clone())?;
         let whoami = i32::try_from(osd.id).with_context(|| name.clone())?;

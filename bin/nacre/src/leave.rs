@@ -175,7 +175,8 @@ fn amount(drain: &Value) -> String {
     format!("{} placement groups, {} objects, {}", drain["pgs"], drain["objects"], in_words(bytes))
 }
 
-fn in_words(bytes: u64) -> String {
+/// Returns bytes in words.
+pub(crate) fn in_words(bytes: u64) -> String {
     let (value, unit) = match bytes {
         0..1_048_576 => (bytes as f64 / 1024.0, "KiB"),
         1_048_576..1_073_741_824 => (bytes as f64 / 1_048_576.0, "MiB"),
@@ -189,6 +190,12 @@ fn in_words(bytes: u64) -> String {
 fn estimate(begin: u64, left: u64, elapsed: Duration) -> Option<Duration> {
     let done = begin.checked_sub(left).filter(|done| *done > 0)?;
     Some(Duration::from_secs_f64((elapsed.as_secs_f64() * left as f64 / done as f64).min(1e9)))
+}
+
+/// The same in words, out of bytes and groups: what there was to do, and what is left.
+pub(crate) fn span_left(most: (u64, u64), left: (u64, u64), elapsed: Duration) -> String {
+    let time = estimate(most.0, left.0, elapsed).or_else(|| estimate(most.1, left.1, elapsed));
+    time.map_or_else(|| "time not known yet".to_owned(), |time| format!("about {}", span(time)))
 }
 
 fn span(time: Duration) -> String {
@@ -212,8 +219,7 @@ fn wait(client: &Client, name: &str) -> Result<()> {
         most = (bytes.max(most.0), pgs.max(most.1));
         if said.is_none_or(|at| at.elapsed() >= SAY) {
             said = Some(Instant::now());
-            let time = estimate(most.0, bytes, begin.elapsed()).or_else(|| estimate(most.1, pgs, begin.elapsed()));
-            let time = time.map_or_else(|| "time not known yet".to_owned(), |t| format!("about {}", span(t)));
+            let time = span_left(most, (bytes, pgs), begin.elapsed());
             let why = if pgs == 0 { format!(" ({})", drain["why"].as_str().unwrap_or_default().trim()) } else { String::new() };
             println!("left: {}; {time}{why}", amount(&drain));
         }

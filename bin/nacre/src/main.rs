@@ -1,12 +1,15 @@
 //! `nacre`: a storage cluster in one binary. See `nacre --help`.
 
 mod admin;
+mod anonymous;
 mod asked;
 mod cli;
 mod client;
 mod conf;
+mod control;
 mod crash;
 mod daemon;
+mod disk;
 mod events;
 mod explain;
 mod face;
@@ -96,6 +99,7 @@ fn run(command: Command) -> Result<u8> {
         Command::Page(args) => page::page(&args),
         Command::Support(args) => support::support(&args),
         Command::Leave(args) => leave::leave(&args),
+        Command::Disk(args) => disk::disk(&args.command),
         Command::Forget(args) => forget::forget(&args),
         Command::Replace(args) => replace::replace(&args),
         Command::Fsck(args) => fsck::fsck(&args),

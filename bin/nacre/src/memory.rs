@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// Interval at which memory is looked at.
@@ -165,19 +166,24 @@ impl Watch {
         shares.first().map_or(self.wish.most, |share| share.bytes)
     }
 
-    /// Shares out until all these OSDs have ended, on a thread of its own.
-    pub(crate) fn run(mut self, osds: impl Iterator<Item = Caller>) -> std::io::Result<()> {
+    /// Shares out, on a thread of its own: to these OSDs, and to those that come later.
+    pub(crate) fn run(mut self, osds: impl Iterator<Item = Caller>, later: Receiver<Caller>) -> std::io::Result<()> {
         self.members = osds.map(|caller| Member { caller, told: None }).collect();
-        let body = move || {
-            while !self.members.is_empty() {
-                self.round();
-                std::thread::sleep(PERIOD);
+        let body = move || loop {
+            self.round();
+            match later.recv_timeout(PERIOD) {
+                Ok(caller) => self.members.push(Member { caller, told: None }),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
             }
         };
         std::thread::Builder::new().name("memory".into()).spawn(body).map(drop)
     }
 
     fn round(&mut self) {
+        if self.members.is_empty() {
+            return;
+        }
         let wishes: Vec<_> = self.members.iter().map(|member| member.caller.memory_wish().unwrap_or(self.wish)).collect();
         if let Some(reading) = self.probe.look() {
             let shares = self.governor.decide(&reading, &wishes);

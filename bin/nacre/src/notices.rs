@@ -21,7 +21,7 @@ pub(crate) fn bytes(n: u64) -> String {
 
 /// Names the disks that were given and are not there: files are about to be made in their places.
 pub(crate) fn new_files(state: &State) {
-    for osd in state.osds.iter().filter(|osd| !osd.made) {
+    for osd in state.osds.iter().filter(|osd| !osd.made && !osd.held) {
         if let Some(path) = osd.disk.as_ref().filter(|path| !path.exists()) {
             eprintln!(
                 "nacre: {} is not there: a file is made for osd.{} that grows up to {}. If the name is a mistake in a new cluster, stop the \
@@ -31,6 +31,17 @@ pub(crate) fn new_files(state: &State) {
                 bytes(osd.size)
             );
         }
+    }
+}
+
+/// Names the OSDs that are not started because somebody adds, replaces or removes them, and was interrupted.
+pub(crate) fn held(state: &State) {
+    for osd in state.osds.iter().filter(|osd| osd.held) {
+        let name = if osd.made { format!("osd.{}", osd.id) } else { "an OSD that is being added or replaced".to_owned() };
+        let place = osd.disk.as_ref().map_or(String::new(), |disk| format!(" on {}", disk.display()));
+        eprintln!(
+            "nacre: {name}{place} is not started: run the command again that was interrupted (`nacre disk ls` shows which)"
+        );
     }
 }
 

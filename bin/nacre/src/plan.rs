@@ -13,7 +13,7 @@ use types::Fsid;
 /// OSDs of a new cluster.
 const DEFAULT_OSDS: u32 = 3;
 /// Bytes that the file of an OSD may grow to.
-const DEFAULT_SIZE: u64 = 64 << 30;
+pub(crate) const DEFAULT_SIZE: u64 = 64 << 30;
 /// The first bytes of a store, in either of its two superblocks.
 const MAGIC: &[u8; 8] = b"NACRESTO";
 /// Offsets of the superblocks, in bytes.
@@ -71,7 +71,7 @@ fn disks(state: &mut State, args: &Up) -> Result<()> {
     }
     if !given.is_empty() {
         for osd in &state.osds {
-            let Some(path) = &osd.disk else { continue };
+            let Some(path) = osd.disk.as_ref().filter(|_| !osd.held) else { continue };
             if !given.iter().any(|d| same_disk(&d.path, path)) {
                 bail!("osd.{} on {} is not among the disks given. {}", osd.id, path.display(), how_to_remove(osd.id));
             }
@@ -95,7 +95,7 @@ fn disks(state: &mut State, args: &Up) -> Result<()> {
 }
 
 /// Returns the length of a file that is there: whoever made it that long meant it. An empty one says nothing.
-fn length(path: &Path) -> Option<u64> {
+pub(crate) fn length(path: &Path) -> Option<u64> {
     std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|meta| meta.len()).filter(|len| *len > 0)
 }
 
@@ -126,10 +126,7 @@ fn files(state: &mut State, args: &Up) -> Result<()> {
 
 /// The sentence for those who want fewer OSDs.
 fn how_to_remove(id: u32) -> String {
-    format!(
-        "An OSD is removed while the cluster runs: `ceph osd out {id}`, delete or move the pools that have data on it, `ceph osd purge {id} \
-         --yes-i-really-mean-it`; then, with the cluster stopped: `nacre forget --dir DIR {id} --yes-i-really-mean-it`"
-    )
+    format!("An OSD is removed while the cluster runs: `nacre disk rm --dir DIR {id}`")
 }
 
 /// Returns true if two paths lead to the same disk.
@@ -482,7 +479,7 @@ mod tests {
         assert!(osds(&mut state, &up("--osds 5")).unwrap());
         assert_eq!(ids(&state), [0, 1, 2, 3, 4]);
         let error = osds(&mut state.clone(), &up("--osds 4")).unwrap_err().to_string();
-        assert!(error.contains("5 OSDs, not 4") && error.contains("purge 4") && error.contains("nacre forget"), "{error}");
+        assert!(error.contains("5 OSDs, not 4") && error.contains("nacre disk rm --dir DIR 4"), "{error}");
         state.osds.remove(1);
         assert!(osds(&mut state, &up("--osds 5 --osd-size 65G")).unwrap());
         assert_eq!(ids(&state), [0, 2, 3, 4, 1]);

@@ -3,7 +3,7 @@
 use crate::admin::Sockets;
 use crate::cli::Common;
 use crate::daemon::{self, Daemon, Makings};
-use crate::events::{Duties, Ended, Event};
+use crate::events::{Duties, Ended, Event, Wanted};
 use crate::log::{Log, Logs};
 use crate::memory::Watch;
 use crate::monitors;
@@ -13,10 +13,10 @@ use crate::service::{Kind, Service, Waits};
 use crate::supervisor;
 use crate::threads;
 use anyhow::{Context, Result, bail};
-use node::{Level, ListenerId};
+use node::{Level, ListenerId, MailId};
 use runtime::process::Signals;
 use runtime::{Caller, PostOffice, Setup};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -58,15 +58,26 @@ pub(crate) struct Process {
     pub(crate) sender: Sender<Event>,
     /// Services that run, by kind in the order in which kinds start.
     services: Vec<Box<dyn Service>>,
-    /// Services that were told to stop while the process goes on.
-    leaving: Vec<String>,
+    /// Services that were told to stop while the process goes on, and who waits for the end of each.
+    leaving: Vec<(String, Option<Sender<()>>)>,
     sockets: Vec<Sockets>,
     /// Names of those that run now, for others.
     roster: Roster,
     /// Carries mail between the OSDs.
     post: PostOffice,
+    /// Takes OSDs that start later among those that share memory.
+    members: Option<Sender<Caller>>,
+    /// All services are told to stop.
+    ends: bool,
     /// Something went wrong: the exit code tells.
     failed: bool,
+}
+
+/// Tells who waits for an end, and may have gone, that it has come.
+fn hear(told: Option<Sender<()>>) {
+    if let Some(told) = told {
+        let _ = told.send(());
+    }
 }
 
 impl Process {
@@ -94,6 +105,8 @@ impl Process {
             sockets: Vec::new(),
             roster: Roster::default(),
             post: PostOffice::default(),
+            members: None,
+            ends: false,
             failed: false,
         })
     }
@@ -138,13 +151,67 @@ impl Process {
         Ok(())
     }
 
-    /// Tells a service to stop; the process goes on.
-    pub(crate) fn dismiss(&mut self, name: &str) {
-        let Some(service) = self.services.iter_mut().find(|service| service.name() == name) else { return };
-        if service.stop() {
+    /// Tells a service to stop; the process goes on. `told` hears when it is over.
+    pub(crate) fn dismiss(&mut self, name: &str, told: Option<Sender<()>>) {
+        let known = self.services.iter_mut().find(|service| service.name() == name);
+        if known.is_none_or(|service| service.stop()) {
             self.forget(name);
+            hear(told);
         } else {
-            self.leaving.push(name.to_owned());
+            self.leaving.push((name.to_owned(), told));
+        }
+    }
+
+    /// Does what somebody at this host wants.
+    fn obey(&mut self, wanted: Wanted) {
+        match wanted {
+            Wanted::Start(prepared, common, answer) => {
+                let started = self.start_later(*prepared, &common).map_err(|e| format!("{e:#}"));
+                // Who asked may have gone.
+                let _ = answer.send(started);
+            }
+            Wanted::Stop(name, answer) => {
+                self.log.say(Level::Info, format!("{name} is told to stop"));
+                self.dismiss(&name, Some(answer));
+            }
+        }
+    }
+
+    /// Starts an OSD beside those that run, on a thread of its own.
+    fn start_later(&mut self, mut prepared: Prepared, common: &Common) -> Result<Caller> {
+        let (name, whoami) = (prepared.name.clone(), prepared.config.whoami);
+        if self.services.iter().any(|service| service.name() == name) {
+            bail!("{name} runs already");
+        }
+        let mut all = self.neighbours();
+        all.insert(whoami, mail_id(whoami));
+        // Before it is there: they take what it sends first.
+        self.tell_neighbours(&all);
+        prepared.config.neighbours = all;
+        self.start_osds(vec![prepared], common)?;
+        self.open_socket(&name)?;
+        let caller = self.services.iter().find(|service| service.name() == name).and_then(|service| service.caller().cloned());
+        let caller = caller.with_context(|| format!("{name} has no mailbox"))?;
+        if let Some(members) = &self.members {
+            members.send(caller.clone()).ok().context("the thread for memory is gone")?;
+        }
+        self.log.say(Level::Info, format!("{name} is started beside the others"));
+        Ok(caller)
+    }
+
+    /// The OSDs that run, and how mail is addressed to each.
+    fn neighbours(&self) -> BTreeMap<i32, MailId> {
+        let osds = self.services.iter().filter(|service| service.kind() == Kind::Osd);
+        let ids = osds.filter_map(|service| service.name().strip_prefix("osd.")?.parse().ok());
+        ids.map(|osd| (osd, mail_id(osd))).collect()
+    }
+
+    /// Tells the OSDs who is in this process.
+    fn tell_neighbours(&self, all: &BTreeMap<i32, MailId>) {
+        let process = self.post.outside();
+        for to in self.neighbours().into_values() {
+            // One that has ended needs it no more.
+            let _ = process.send(to, Box::new(osd::Neighbours(all.clone())));
         }
     }
 
@@ -190,9 +257,11 @@ impl Process {
     }
 
     /// From now on the OSDs have what there is.
-    pub(crate) fn share_memory(&self, watch: Watch) -> Result<()> {
+    pub(crate) fn share_memory(&mut self, watch: Watch) -> Result<()> {
         let osds = self.callers(|service| service.kind() == Kind::Osd);
-        watch.run(osds.into_iter().map(|(_, caller)| caller)).context("start a thread for memory")
+        let (members, later) = channel();
+        self.members = Some(members);
+        watch.run(osds.into_iter().map(|(_, caller)| caller), later).context("start a thread for memory")
     }
 
     /// The list of those who run, which follows what happens.
@@ -215,6 +284,11 @@ impl Process {
         let sockets = Sockets::open(&self.dir, self.callers(|_| true).into_iter())?;
         self.sockets.push(sockets);
         Ok(())
+    }
+
+    /// Keeps other sockets as long as the process.
+    pub(crate) fn keep(&mut self, sockets: Sockets) {
+        self.sockets.push(sockets);
     }
 
     /// Opens the socket of a daemon that was started later.
@@ -243,6 +317,7 @@ impl Process {
             match self.events.recv_timeout(POLL) {
                 Ok(Event::Signal(_)) => return Ok(None),
                 Ok(Event::Duties(duties)) => heed(self, &duties)?,
+                Ok(Event::Wanted(wanted)) => self.obey(wanted),
                 Ok(Event::Ended(name, _)) if self.has_left(&name) => {}
                 Ok(Event::Ended(name, ended)) => {
                     self.forget(&name);
@@ -284,6 +359,7 @@ impl Process {
         loop {
             match self.events.recv().context("wait for events")? {
                 Event::Duties(duties) => heed(self, &duties)?,
+                Event::Wanted(wanted) => self.obey(wanted),
                 Event::Ended(name, _) if self.has_left(&name) => {}
                 Event::Signal(signal) => {
                     self.log.say(Level::Info, format!("told to stop by signal {signal}"));
@@ -303,16 +379,22 @@ impl Process {
 
     /// Returns true if this was a service that was told to stop; it is forgotten.
     fn has_left(&mut self, name: &str) -> bool {
-        let Some(at) = self.leaving.iter().position(|n| n == name) else { return false };
-        self.leaving.remove(at);
+        let Some(at) = self.leaving.iter().position(|(leaving, _)| leaving == name) else { return false };
+        let (_, told) = self.leaving.remove(at);
         self.forget(name);
+        hear(told);
         true
     }
 
     /// A service is over.
     pub(crate) fn forget(&mut self, name: &str) {
+        let was_osd = self.services.iter().any(|service| service.name() == name && service.kind() == Kind::Osd);
         self.services.retain(|service| service.name() != name);
         self.roster.set(self.callers(|_| true));
+        if was_osd && !self.ends {
+            // Another host may have an OSD of that number next.
+            self.tell_neighbours(&self.neighbours());
+        }
     }
 
     fn note_end(&mut self, name: &str, ended: &Ended) {
@@ -328,6 +410,7 @@ impl Process {
     /// Stops all services, kind by kind: the monitors last. A second signal ends the process at once.
     fn stop(&mut self) {
         self.log.say(Level::Info, "stopping");
+        self.ends = true;
         supervisor::tell("STOPPING=1\nSTATUS=stopping");
         let deadline = self.failed.then(|| Instant::now() + STOP_AFTER_FAILURE);
         for kind in Kind::ALL.into_iter().rev() {
@@ -344,7 +427,7 @@ impl Process {
             let left = deadline.map_or(STOP_QUIETLY, |d| d.saturating_duration_since(Instant::now()));
             match self.events.recv_timeout(left) {
                 Ok(Event::Ended(name, ended)) => self.note_end(&name, &ended),
-                Ok(Event::Duties(_)) => {}
+                Ok(Event::Duties(_) | Event::Wanted(_)) => {}
                 Ok(Event::Signal(_)) => {
                     self.log.say(Level::Warn, "ended by a second signal");
                     std::process::exit(1);

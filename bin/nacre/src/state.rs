@@ -5,6 +5,7 @@
 //!     DIR/ceph.conf         for clients          DIR/keyring    key of client.admin
 //!     DIR/mon/, mon.NAME/   store, keyring       DIR/osd.N/     block (the disk, if it lives here), keyring
 //!     DIR/log/              logs                 DIR/NAME.asok  admin sockets
+//!     DIR/nacre.sock        the process that runs the host, for `nacre disk`          DIR/disk.lock  held by that
 
 use crate::cli::Auth;
 use crate::keys;
@@ -22,7 +23,7 @@ use types::Fsid;
 /// Version of this file: 1 for a cluster of one monitor on one host, which older programs know, too.
 const VERSION: u32 = 2;
 /// Names that may lie in a folder that a first start left unfinished.
-const OURS: &[&str] = &["lock", "log", "mon", "keyring", "ceph.conf", "lost+found"];
+const OURS: &[&str] = &["lock", "log", "mon", "keyring", "ceph.conf", "lost+found", crate::control::SOCKET, crate::disk::LOCK];
 
 /// The content of `nacre.toml`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -110,6 +111,9 @@ pub(crate) struct OsdState {
     /// Its store was made and has served.
     #[serde(default)]
     pub(crate) made: bool,
+    /// It is being added, replaced or removed (`nacre disk`), and is not started meanwhile.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) held: bool,
     /// Bytes that a file may grow to.
     pub(crate) size: u64,
     /// Its disk as it was given; without, it is `osd.N/block` in DIR.
@@ -124,7 +128,12 @@ impl OsdState {
     /// One that is new.
     pub(crate) fn new(id: u32, size: u64, disk: Option<PathBuf>, journal: Option<PathBuf>) -> Result<Self> {
         let uuid = Fsid(keys::random_uuid()?).to_string();
-        Ok(Self { id, uuid, made: false, size, disk, journal })
+        Ok(Self { id, uuid, made: false, held: false, size, disk, journal })
+    }
+
+    /// The same, held.
+    pub(crate) fn held(self) -> Self {
+        Self { held: true, ..self }
     }
 
     pub(crate) fn uuid(&self) -> Result<[u8; 16]> {

@@ -11,9 +11,12 @@
 //! *No secrets.* No keyring is read, nor `config-key` nor `auth`. What looks like a key, a token or a link is written over wherever it stands
 //! ([`clean`]), and so are values of options whose names speak of secrets.
 //!
+//! *With --anonymous* names are hidden ([`crate::anonymous`]); the audit log and the list of mounts, which are full of what people typed, are left out.
+//!
 //! *Bounds*: [`MOST`] bytes in all, [`OF_ONE`] for a part, [`OF_LOG`] for a log. It never waits longer than [`PATIENCE`] for one answer, and does not ask
 //! monitors again that were silent.
 
+use crate::anonymous::Hider;
 use crate::cli::Support;
 use crate::client::{Client, Failure};
 use crate::state::State;
@@ -94,10 +97,13 @@ const SECRETS: [&str; 4] = ["secret", "password", "token", "key"];
 pub(crate) fn support(args: &Support) -> Result<u8> {
     let dir = std::path::absolute(&args.dir).with_context(|| args.dir.display().to_string())?;
     State::load(&dir)?.with_context(|| format!("{} holds no cluster", dir.display()))?;
+    // What cannot be hidden is found before there is a file.
+    let hider = if args.anonymous { Some(Hider::of(&dir, &token::administrator(&dir)?)?) } else { None };
     let file = File::options().write(true).create_new(true).mode(0o600).open(&args.file);
     let file = file.with_context(|| format!("write {}", args.file.display()))?;
-    let root = format!("nacre-support-{}-{}", host::name(), log::now().iso().get(..19).unwrap_or_default().replace(':', ""));
-    let mut archive = Archive { file, root, written: 0, left_out: Vec::new() };
+    let host = hider.as_ref().map_or_else(host::name, |hider| hider.hide(&host::name()));
+    let root = format!("nacre-support-{host}-{}", log::now().iso().get(..19).unwrap_or_default().replace(':', ""));
+    let mut archive = Archive { file, root, written: 0, left_out: Vec::new(), hider };
     of_host(&dir, &mut archive)?;
     of_daemons(&dir, &mut archive)?;
     of_cluster(&dir, &mut archive)?;
@@ -105,17 +111,18 @@ pub(crate) fn support(args: &Support) -> Result<u8> {
     let left_out = archive.left_out.join("\n") + "\n";
     archive.add("left-out.txt", left_out.as_bytes())?;
     let bytes = archive.finish()?;
-    println!(
-        "{} has {} KiB. Names of pools, images, hosts and clients, and addresses, are in it; keys are not.",
-        args.file.display(),
-        bytes >> 10
-    );
+    let names = match args.anonymous {
+        true => "Names of pools, images, hosts and clients, and addresses, are hidden in it",
+        false => "Names of pools, images, hosts and clients, and addresses, are in it (--anonymous hides them)",
+    };
+    println!("{} has {} KiB. {names}; keys are not in it.", args.file.display(), bytes >> 10);
     Ok(0)
 }
 
 fn of_host(dir: &Path, archive: &mut Archive) -> Result<()> {
     archive.add("host/facts.json", serde_json::to_string_pretty(&host::metadata())?.as_bytes())?;
-    for path in OF_HOST {
+    let anonymous = archive.hider.is_some();
+    for path in OF_HOST.into_iter().filter(|path| !anonymous || *path != "/proc/mounts") {
         let name = format!("host/{}.txt", path.trim_start_matches('/').replace('/', "-"));
         archive.add_file(&name, Path::new(path), OF_LOG)?;
     }
@@ -141,7 +148,8 @@ fn of_daemons(dir: &Path, archive: &mut Archive) -> Result<()> {
 
 fn of_cluster(dir: &Path, archive: &mut Archive) -> Result<()> {
     let client = token::administrator(dir)?;
-    for (name, command) in ASKED {
+    let anonymous = archive.hider.is_some();
+    for (name, command) in ASKED.into_iter().filter(|(name, _)| !anonymous || *name != "audit") {
         let command: Value = serde_json::from_str(command).context("a command of this program")?;
         if !ask(&client, &format!("cluster/{name}.txt"), &command, archive)? {
             archive.left_out.push("no monitor answers: nothing else of the cluster is in it".into());
@@ -212,7 +220,7 @@ fn clean(text: &str) -> String {
 }
 
 /// The same for a structure: values whose names speak of secrets go, too. None if the text is no structure.
-fn clean_structure(text: &str) -> Option<String> {
+fn clean_structure(text: &str) -> Option<Value> {
     fn go(value: &mut Value) {
         match value {
             Value::Object(fields) => {
@@ -231,7 +239,7 @@ fn clean_structure(text: &str) -> Option<String> {
     }
     let mut value: Value = serde_json::from_str(text).ok()?;
     go(&mut value);
-    serde_json::to_string_pretty(&value).ok()
+    Some(value)
 }
 
 fn is_secret(name: &str) -> bool {
@@ -246,13 +254,24 @@ struct Archive {
     root: String,
     written: usize,
     left_out: Vec<String>,
+    /// What hides names, if that is wanted.
+    hider: Option<Hider>,
 }
 
 impl Archive {
     /// Adds a part; without secrets, and cut if it is too long.
     fn add(&mut self, name: &str, bytes: &[u8]) -> Result<()> {
         let text = String::from_utf8_lossy(bytes);
-        let text = clean(&clean_structure(&text).unwrap_or_else(|| text.into_owned()));
+        let hider = self.hider.as_ref();
+        let text = match clean_structure(&text) {
+            Some(mut value) => {
+                hider.iter().for_each(|hider| hider.hide_structure(&mut value));
+                serde_json::to_string_pretty(&value).context("write a structure")?
+            }
+            None => hider.map_or_else(|| text.to_string(), |hider| hider.hide(&text)),
+        };
+        let text = clean(&text);
+        let name = &hider.map_or_else(|| name.to_owned(), |hider| hider.hide(name));
         let most = OF_ONE.min(MOST.saturating_sub(self.written + 64 * 1024));
         let mut bytes = text.as_bytes();
         if bytes.len() > most {
@@ -338,7 +357,7 @@ mod tests {
             assert_eq!(clean(text), text);
         }
         let config = r#"[{"name":"rgw_keystone_admin_password","value":"hush"},{"name":"osd_memory_target","value":"4"},{"secret":"hush","keys":"3"}]"#;
-        let out = clean_structure(config).unwrap();
+        let out = clean_structure(config).unwrap().to_string();
         assert!(!out.contains("hush") && out.contains("\"4\"") && out.contains("\"3\""), "{out}");
         assert!(clean_structure("no structure").is_none());
     }
@@ -351,7 +370,8 @@ mod tests {
     fn a_file_is_what_tar_reads() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x.tar");
-        let mut archive = Archive { file: File::create(&path).unwrap(), root: "r".into(), written: 0, left_out: Vec::new() };
+        let mut archive =
+            Archive { file: File::create(&path).unwrap(), root: "r".into(), written: 0, left_out: Vec::new(), hider: None };
         archive.add("a/b.txt", b"hello").unwrap();
         archive.add(&"long".repeat(60), &vec![b'y'; OF_ONE + 1]).unwrap();
         archive.add_file("c", &dir.path().join("none"), 10).unwrap();

@@ -2,6 +2,7 @@
 
 use crate::cli::{Auth, Osd, Up};
 use crate::conf::{self, Conf};
+use crate::control;
 use crate::crash;
 use crate::events::Duties;
 use crate::face;
@@ -94,7 +95,7 @@ fn plan_host<'a>(args: &'a Up, role: &'a Role) -> Result<(Host<'a>, Vec<monitors
         state.location = Some(place.to_string());
     }
     let cleared = if args.wipe { wipe::plan(&state, &dir)? } else { Vec::new() };
-    for osd in &state.osds {
+    for osd in state.osds.iter().filter(|osd| !osd.held) {
         plan::usable_after(osd, &dir, &cleared).with_context(|| format!("osd.{}", osd.id))?;
     }
     let bind = state.bind(args.bind);
@@ -118,6 +119,7 @@ impl Host<'_> {
     /// Makes the folders and takes the lock. From here on, things change on disk.
     fn lock(&self, mons: &[monitors::Prepared]) -> Result<Lock> {
         notices::new_files(&self.state);
+        notices::held(&self.state);
         state::make_folder(&self.dir)?;
         let folders = mons.iter().map(|mon| mon.folder.clone()).chain([self.dir.join("mon")]);
         folders.into_iter().try_for_each(|folder| state::make_folder(&folder))?;
@@ -161,7 +163,7 @@ impl Host<'_> {
         // What may be refused comes before anything runs.
         let auth = state.auth(args.auth);
         let all = self.all_monitors();
-        let wanted: Vec<_> = state.osds.iter().filter(|_| self.is_whole()).collect();
+        let wanted: Vec<_> = state.osds.iter().filter(|osd| self.is_whole() && !osd.held).collect();
         let mut watch = Watch::new(args.memory, process.log.clone());
         let memory = Memory { first: watch.begin(wanted.len()), ceiling: args.memory };
         let numbers = wanted.iter().filter_map(|osd| i32::try_from(osd.id).ok());
@@ -193,6 +195,9 @@ impl Host<'_> {
         process.open_sockets()?;
         if self.is_whole() {
             crash::report(&self.dir, &process.log);
+            let (dir, common, cluster_bind) = (self.dir.clone(), args.common.clone(), self.cluster_bind);
+            let manner = control::Manner { dir, bind, cluster_bind, auth, ceiling: args.memory, common };
+            process.keep(control::open(process, manner)?);
         }
         let front = face::serve(process, &self.dir, bind, door, page);
         process.add(front);
@@ -294,6 +299,9 @@ pub(crate) fn osd(args: &Osd, signals: Signals) -> Result<u8> {
     let conf = Conf::load(&dir)?;
     let name = format!("osd.{}", osd.id);
     let folder = osd.folder(&dir);
+    if osd.held {
+        bail!("{name} is being added, replaced or removed: `nacre disk` goes on with it");
+    }
     plan::usable(&osd, &dir).with_context(|| name.clone())?;
     if osd.made && !folder.is_dir() {
         bail!("{name}: its folder {} is gone", folder.display());
@@ -331,8 +339,8 @@ fn lock_path(dir: &Path, role: &Role) -> PathBuf {
     }
 }
 
-/// Remembers that stores were made and have served: from now on one that is missing is a loss.
+/// Remembers that stores were made and have served: from now on one that is missing is a loss. One that is held was not started.
 fn mark_made(state: &mut State, which: impl Fn(&OsdState) -> bool) {
-    state.osds.iter_mut().filter(|o| which(o)).for_each(|o| o.made = true);
+    state.osds.iter_mut().filter(|o| !o.held && which(o)).for_each(|o| o.made = true);
     state.mons.iter_mut().for_each(|m| m.made = true);
 }

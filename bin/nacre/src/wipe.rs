@@ -65,6 +65,19 @@ fn may_be_cleared(state: &State, place: &Path, dir: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Refuses a disk that is mounted or in use.
+pub(crate) fn free(place: &Path) -> Result<()> {
+    if !place.exists() {
+        return Ok(());
+    }
+    let options = DeviceOptions { create: false, direct: false, ..DeviceOptions::default() };
+    Device::open(place, &options).map(drop).map_err(|e| anyhow::anyhow!("{e}"))?;
+    if place.canonicalize().is_ok_and(|real| backs_a_loop(&real)) {
+        bail!("{} is in use: it is the file behind a loop device", place.display());
+    }
+    Ok(())
+}
+
 /// Opens a disk so that nobody else can. The system refuses one that is mounted, or part of something that is.
 fn hold(place: &Path) -> Result<Device> {
     let options = DeviceOptions { create: false, direct: false, ..DeviceOptions::default() };

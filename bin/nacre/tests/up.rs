@@ -47,7 +47,7 @@ fn a_cluster_starts_goes_on_and_grows() {
     assert_eq!(admin(&dir, "osd.1", "status")["state"], "active");
     assert_eq!(running.stop("-INT"), 0);
     let error = refused(&dir, "--osds 1");
-    assert!(error.contains("2 OSDs, not 1") && error.contains("nacre forget"), "{error}");
+    assert!(error.contains("2 OSDs, not 1") && error.contains("nacre disk rm"), "{error}");
 
     // What it had is what it has, after a kill, too.
     let mut running = Running::start(&dir, &format!("--port {port}"));

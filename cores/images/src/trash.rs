@@ -39,6 +39,14 @@ pub async fn get(io: &Io, at: &Place, id: &str) -> Result<TrashImageSpec> {
     io.call(at, TRASH, "trash_get", &bytes(id).to_bytes()).await
 }
 
+/// Names of all that is in the trash of a pool and namespace.
+///
+/// # Errors
+/// Those of reading.
+pub async fn names(io: &Io, at: &Place) -> Result<Vec<String>> {
+    Ok(entries(io, at).await?.into_iter().map(|(_, entry)| String::from_utf8_lossy(&entry.name).into_owned()).collect())
+}
+
 /// All that is in the trash of a pool and namespace, with its ids.
 pub(crate) async fn entries(io: &Io, at: &Place) -> Result<Vec<(String, TrashImageSpec)>> {
     let entries = io.list::<TrashImageSpec>(at, TRASH, "trash_list").await?;

@@ -136,6 +136,8 @@ pub struct Row {
     pub nspace: String,
     /// The image's name.
     pub name: String,
+    /// The image, by id.
+    pub image: Image,
     /// All that was counted: figures in the order of [`FIGURES`], latencies as sums in nanoseconds.
     pub sums: [u64; 6],
     /// Its work in the last period: per second; latencies in nanoseconds for one operation.
@@ -176,12 +178,20 @@ impl Images {
         let row = |(image, sums): (&Image, &Sums)| {
             let name = self.names.get(image)?.text.clone()?;
             let rates = rates(&self.all, image);
-            Some(Row { pool: image.pool, nspace: image.nspace.clone(), name, sums: *sums, rates })
+            Some(Row { pool: image.pool, nspace: image.nspace.clone(), name, image: image.clone(), sums: *sums, rates })
         };
         let mut rows: Vec<Row> = self.all.totals.iter().filter_map(row).collect();
         let busy = |row: &Row| row.rates[0] + row.rates[1];
         rows.sort_by(|a, b| busy(b).total_cmp(&busy(a)));
         (rows, self.left_out)
+    }
+
+    /// Gives the images that did something in the last period, so many at most, the busiest first; by id, with what each did.
+    pub fn busiest(&self, most: usize) -> Vec<(Image, [f64; 6])> {
+        let Some((_, last)) = &self.all.last else { return Vec::new() };
+        let mut busy: Vec<(&Image, [f64; 6])> = last.keys().map(|image| (image, rates(&self.all, image))).collect();
+        busy.sort_by(|a, b| (b.1[0] + b.1[1]).total_cmp(&(a.1[0] + a.1[1])).then_with(|| a.0.cmp(b.0)));
+        busy.into_iter().take(most).map(|(image, rates)| (image.clone(), rates)).collect()
     }
 
     /// Forgets images of pools that are gone.

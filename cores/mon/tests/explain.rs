@@ -87,7 +87,7 @@ fn who_is_missing_is_said_with_what_comes_next() {
     assert!(ask(&mut cluster, "recovery", "").starts_with("40 copies are missing or elsewhere, and nothing was copied"));
     let osd = ask(&mut cluster, "osd", "2");
     assert!(
-        osd.starts_with("osd.2 (vm) is down for") && osd.contains("its data waits for it") && osd.contains("nacre replace"),
+        osd.starts_with("osd.2 (vm) is down for") && osd.contains("its data waits for it") && osd.contains("nacre disk replace"),
         "{osd}"
     );
     cluster.world.ok(r#"{"prefix":"osd set","key":"noout"}"#);

@@ -187,3 +187,80 @@ fn osds_that_shall_go_are_drained_and_may_stay_after_all() {
     assert_eq!(cluster.world.call(r#"{"prefix":"orch osd rm stop","osd_id":["3"]}"#).0, -2);
     assert_eq!(cluster.world.call(r#"{"prefix":"orch osd rm","osd_id":["9"]}"#).0, -22);
 }
+
+/// Each group has a copy at both hosts, and serves with one.
+fn copies_everywhere(cluster: &mut Cluster) {
+    for (var, val) in [("size", "3"), ("min_size", "1")] {
+        cluster.world.ok(&format!(r#"{{"prefix":"osd pool set","pool":"p","var":"{var}","val":"{val}"}}"#));
+    }
+    cluster.all(8, CLEAN, ObjectStatSum { num_objects: 10, ..ObjectStatSum::default() });
+}
+
+#[test]
+fn a_host_rests_and_its_osds_stay_in() {
+    let mut cluster = two_hosts();
+    // It runs the only monitor.
+    let (result, why) = cluster.world.call(r#"{"prefix":"orch host maintenance enter","hostname":"vm"}"#);
+    assert!(result == -16 && why.contains("mons [a]") && why.contains("--force"), "{why}");
+    copies_everywhere(&mut cluster);
+    let enter = r#"{"prefix":"orch host maintenance enter","hostname":"other"}"#;
+    let told = cluster.world.ok(enter);
+    assert!(told.starts_with("Host other moved to maintenance mode\n"), "{told}");
+    let bucket = cluster.map().crush.id_of("other").unwrap();
+    assert_eq!(cluster.map().crush_node_flags.get(&bucket).copied(), Some(maps::state::NOOUT));
+    assert!(cluster.world.ok(r#"{"prefix":"orch host ls"}"#).contains("Maintenance"));
+    assert!(cluster.world.call(enter).1.contains("already in maintenance"));
+    let exit = r#"{"prefix":"orch host maintenance exit","hostname":"other"}"#;
+    assert!(cluster.world.ok(exit).ends_with("on other has exited maintenance mode\n"));
+    assert_eq!(cluster.map().crush_node_flags.get(&bucket), None);
+    assert!(cluster.world.call(exit).1.contains("not in maintenance mode"));
+    assert_eq!(cluster.world.call(r#"{"prefix":"orch host maintenance exit","hostname":"none"}"#).0, -2);
+}
+
+#[test]
+fn a_host_that_may_stop_is_told_from_one_that_may_not() {
+    let mut cluster = two_hosts();
+    copies_everywhere(&mut cluster);
+    let ask = r#"{"prefix":"orch host ok-to-stop","hostname":"other"}"#;
+    assert_eq!(cluster.world.ok(ask), "It is presumed safe to stop host other\n");
+    cluster.world.ok(r#"{"prefix":"osd pool set","pool":"p","var":"min_size","val":"3"}"#);
+    let (result, why) = cluster.world.call(ask);
+    assert!(result == -16 && why.contains("would become offline"), "{why}");
+}
+
+#[test]
+fn a_host_that_is_drained_gives_all_its_osds_away() {
+    let mut cluster = two_hosts();
+    let told = cluster.world.ok(r#"{"prefix":"orch host drain","hostname":"other"}"#);
+    let rows: Vec<&str> = told.lines().map(str::trim_end).collect();
+    assert_eq!(rows[0], "Scheduled to remove the following daemons from host 'other'");
+    assert!(rows.contains(&"osd                  2") && rows.contains(&"osd                  3"), "{told}");
+    let status = json(&mut cluster, r#"{"prefix":"orch osd rm status","format":"json"}"#);
+    assert_eq!(status.as_array().map(Vec::len), Some(2));
+    // A number that is used again is that of another disk.
+    cluster.world.ok(r#"{"prefix":"osd down","ids":["3"]}"#);
+    cluster.world.ok(r#"{"prefix":"osd purge","id":3,"yes_i_really_mean_it":true}"#);
+    cluster.world.ok(r#"{"prefix":"osd new","uuid":"11111111-2222-3333-4444-555555555555"}"#);
+    let status = json(&mut cluster, r#"{"prefix":"orch osd rm status","format":"json"}"#);
+    assert_eq!((status.as_array().map(Vec::len), &status[0]["osd_id"]), (Some(1), &2.into()), "{status}");
+}
+
+#[test]
+fn of_an_osd_it_is_told_whether_it_can_be_spared_and_what_that_costs() {
+    let mut cluster = two_hosts();
+    let ask = r#"{"prefix":"nacre osd drain-status","id":"3","format":"json"}"#;
+    let told = json(&mut cluster, ask);
+    assert_eq!(
+        (&told["up"], &told["in"], &told["safe"], &told["lost"]),
+        (&true.into(), &true.into(), &false.into(), &false.into())
+    );
+    assert!(told["cannot"] == "" && told["pgs"].as_u64() > Some(0), "{told}");
+    // With four copies on four OSDs none can give its data away; with as many needed none may stop.
+    for (var, val) in [("size", "4"), ("min_size", "4")] {
+        cluster.world.ok(&format!(r#"{{"prefix":"osd pool set","pool":"p","var":"{var}","val":"{val}"}}"#));
+    }
+    let told = json(&mut cluster, ask);
+    assert!(told["cannot"].as_str().is_some_and(|why| why.contains("places for 4 copies")), "{told}");
+    assert!(told["lost"] == true && told["risk"].as_str().is_some_and(|why| why.contains("serve nobody")), "{told}");
+    assert_eq!(cluster.world.call(r#"{"prefix":"nacre osd drain-status","id":"9"}"#).0, -2);
+}

@@ -47,8 +47,8 @@ pub(super) fn no_volume(_: &mut Cx<'_>, args: &Args) -> Outcome {
 fn no_deployment(_: &mut Cx<'_>, _: &Args) -> Outcome {
     refuse!(
         ENOENT,
-        "this orchestrator deploys nothing: each host runs its own daemons (`nacre up`, `nacre join`, `nacre leave`); `orch status`, `ls`, \
-         `ps`, `host ls`, `device ls` and `osd rm` are what it does"
+        "this orchestrator deploys nothing: each host runs its own daemons (`nacre up`, `nacre join`, `nacre leave`, `nacre disk`); \
+         `orch status`, `ls`, `ps`, `host ls`, `host drain`, `host maintenance`, `device ls` and `osd rm` are what it does"
     )
 }
 
@@ -362,12 +362,8 @@ pub(super) const ROWS: &[Row] = &[
         "orch host add <hostname:String> <addr:String req=false> <labels:String n=N req=false> <maintenance:Bool req=false>",
         "rw",
     ),
-    orch("orch host drain <hostname:String> <force:Bool req=false>", "rw"),
     orch("orch host label add <hostname:String> <label:String>", "rw"),
     orch("orch host label rm <hostname:String> <label:String> <force:Bool req=false>", "rw"),
-    orch("orch host maintenance enter <hostname:String> <force:Bool req=false>", "rw"),
-    orch("orch host maintenance exit <hostname:String>", "rw"),
-    orch("orch host ok-to-stop <hostname:String>", "rw"),
     orch("orch host rescan <hostname:String> <with_summary:Bool req=false>", "rw"),
     orch("orch host rm <hostname:String> <force:Bool req=false> <offline:Bool req=false>", "rw"),
     orch("orch host set-addr <hostname:String> <addr:String>", "rw"),

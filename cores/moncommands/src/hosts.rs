@@ -24,6 +24,13 @@ pub(super) const ROWS: &[Row] = &[
         hand_over,
     ),
     row("nacre host drain-status <host:String>", "show what data of a host is not elsewhere yet", "mon", "r", drain_status),
+    row(
+        "nacre osd drain-status <id:OsdName>",
+        "show what data of an OSD is not elsewhere yet, and whether it can be",
+        "mon",
+        "r",
+        osd_drain_status,
+    ),
     row("nacre host duties <host:String>", "show which monitors a host is to run, and where all are", "mon", "r", duties),
     row(
         "nacre host rm <host:String> <yes_i_really_mean_it:Bool req=false> <data_is_lost:Bool req=false>",
@@ -34,7 +41,8 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-fn existing(cx: &Cx<'_>, name: &str) -> Result<Host, Refusal> {
+/// Returns a host that is there.
+pub(super) fn existing(cx: &Cx<'_>, name: &str) -> Result<Host, Refusal> {
     let mut all = hosts::all(cx.state, &cx.env.config);
     match all.remove(name) {
         Some(host) => Ok(host),
@@ -243,6 +251,27 @@ fn drain_status(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     Ok(cx.structure("drain", &value))
 }
 
+/// The same for one OSD; and what would become of it if it went at once, or why its data cannot go elsewhere.
+fn osd_drain_status(cx: &mut Cx<'_>, args: &Args) -> Outcome {
+    let osd = args.osd("id")?;
+    let map = &cx.state.osdmap;
+    if !map.exists(osd) {
+        refuse!(ENOENT, "osd.{osd} does not exist");
+    }
+    let (up, inside, osds) = (map.is_up(osd), map.is_in(osd), [osd]);
+    let (left, risk) = (Left::of(cx, &osds), risk(cx, &osds));
+    let stopped = super::osd_spare::without(cx, osd);
+    let lost = stopped.is_some() || risk.as_ref().is_some_and(|risk| risk.missed);
+    let words: Vec<String> = risk.iter().map(|risk| risk.text.clone()).chain(stopped).collect();
+    let cannot: Vec<String> = [too_few_copies(cx.state, &osds), no_space(cx, &osds)].into_iter().flatten().collect();
+    let value = json!({
+        "osd": osd, "up": up, "in": inside, "pgs": left.pgs, "objects": left.objects, "bytes": left.bytes,
+        "safe": risk.is_none(), "unknown": risk.as_ref().is_some_and(|risk| risk.unknown),
+        "why": risk.map(|risk| risk.text).unwrap_or_default(), "lost": lost, "risk": words.join(". "), "cannot": cannot.join("; "),
+    });
+    Ok(cx.structure("drain", &value))
+}
+
 /// Returns what the process of a host asks now and then.
 fn duties(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let name = args.str("host");
@@ -357,5 +386,6 @@ fn remove(cx: &mut Cx<'_>, name: &str, host: &Host) -> Result<(), Refusal> {
         drop_keys(cx, *osd);
     }
     super::mon_admin::take_out(cx, &host.mons);
+    super::marks::forget_rest(cx, name);
     Ok(())
 }

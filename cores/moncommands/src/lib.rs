@@ -26,10 +26,12 @@ mod hosts;
 mod join;
 mod level;
 mod log;
+mod marks;
 mod mgr;
 mod mon;
 mod mon_admin;
 mod orch;
+mod orch_hosts;
 mod osd;
 mod osd_admin;
 mod osd_df;
@@ -223,7 +225,7 @@ impl Command {
 pub fn table() -> &'static [Command] {
     static TABLE: OnceLock<Vec<Command>> = OnceLock::new();
     TABLE.get_or_init(|| {
-        let families: [&[Row]; 37] = [
+        let families: [&[Row]; 38] = [
             status::ROWS,
             df::ROWS,
             health::ROWS,
@@ -255,6 +257,7 @@ pub fn table() -> &'static [Command] {
             level::ROWS,
             hosts::ROWS,
             orch::ROWS,
+            orch_hosts::ROWS,
             rbd::ROWS,
             report::ROWS,
             picture::ROWS,

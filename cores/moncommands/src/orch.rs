@@ -5,6 +5,7 @@
 //! `nacre/removing/N`.
 
 use super::hosts::standing;
+use super::marks::{REMOVING, of_removal};
 use super::osd_spare::Need;
 use super::{Cx, Row, row};
 use grammar::Align::{Left, Right};
@@ -17,9 +18,6 @@ use monstate::state::{Change, State};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use types::OsdId;
-
-/// OSDs that shall go are kept under keys that begin with this.
-const REMOVING: &str = "nacre/removing/";
 
 pub(super) const ROWS: &[Row] = &[
     row("orch status <detail:Bool req=false>", "show what deploys daemons", "mgr", "r", status),
@@ -67,13 +65,20 @@ fn host_ls(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let wanted = args.opt("host_pattern");
     let hosts: Vec<(String, Host)> = all(cx).into_iter().filter(|(name, _)| wanted.is_none_or(|w| name.contains(w))).collect();
     // Ceph says nothing of a host that is well.
-    let state = |host: &Host| if standing(cx, host) == "down" { "Offline" } else { "" };
-    let rows =
-        hosts.iter().map(|(name, host)| json!({"addr": address(host), "hostname": name, "labels": [], "status": state(host)}));
+    let state = |name: &str, host: &Host| match standing(cx, host) {
+        _ if super::marks::rests(cx.state, name) => "Maintenance",
+        "down" => "Offline",
+        _ => "",
+    };
+    let rows = hosts
+        .iter()
+        .map(|(name, host)| json!({"addr": address(host), "hostname": name, "labels": [], "status": state(name, host)}));
     let value = rows.collect();
     Ok(cx.show("hosts", value, || {
         let mut table = Table::simple(&["HOST", "ADDR", "LABELS", "STATUS"]);
-        hosts.iter().for_each(|(name, host)| table.row(vec![name.clone(), address(host), String::new(), state(host).into()]));
+        hosts
+            .iter()
+            .for_each(|(name, host)| table.row(vec![name.clone(), address(host), String::new(), state(name, host).into()]));
         format!("{}{} hosts in cluster\n", table.render(), hosts.len())
     }))
 }
@@ -226,10 +231,6 @@ fn named(cx: &Cx<'_>, args: &Args) -> Result<Vec<OsdId>, Refusal> {
     Ok(osds)
 }
 
-fn key(osd: OsdId) -> String {
-    format!("{REMOVING}{osd}")
-}
-
 /// OSDs that shall go, and since when.
 fn removing(state: &State) -> BTreeMap<OsdId, String> {
     let all = state.keys.range(REMOVING.to_owned()..).take_while(|(key, _)| key.starts_with(REMOVING));
@@ -243,24 +244,26 @@ fn osd_rm(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         if args.flag(flag) {
             refuse!(
                 EOPNOTSUPP,
-                "--{flag} is not supported: 'osd destroy' and 'osd purge' end an OSD, 'nacre forget' drops its folder"
+                "--{flag} is not supported: at its host, `nacre disk rm N` or `nacre disk replace N PATH` does all of it"
             );
         }
     }
-    let since = cx.now.wall.iso();
-    for osd in named(cx, args)? {
-        if removing(cx.state).contains_key(&osd) {
-            continue;
-        }
-        let (now, out) = (cx.now.wall, cx.state.osdmap.weight(osd) == 0);
-        if !out {
-            let inc = cx.inc();
-            inc.new_weight.insert(osd, 0);
-            inc.new_last_in_change = now;
-        }
-        cx.changes.push(Change::Key { key: key(osd), value: Some(since.clone().into()) });
-    }
+    named(cx, args)?.into_iter().for_each(|osd| begin_removal(cx, osd));
     Ok(Reply::data("Scheduled OSD(s) for removal\n"))
+}
+
+/// Takes an OSD out, and remembers that it shall go.
+pub(super) fn begin_removal(cx: &mut Cx<'_>, osd: OsdId) {
+    if removing(cx.state).contains_key(&osd) {
+        return;
+    }
+    let (now, out, since) = (cx.now.wall, cx.state.osdmap.weight(osd) == 0, cx.now.wall.iso());
+    if !out {
+        let inc = cx.inc();
+        inc.new_weight.insert(osd, 0);
+        inc.new_last_in_change = now;
+    }
+    cx.changes.push(Change::Key { key: of_removal(osd), value: Some(since.into()) });
 }
 
 fn osd_rm_stop(cx: &mut Cx<'_>, args: &Args) -> Outcome {
@@ -273,7 +276,7 @@ fn osd_rm_stop(cx: &mut Cx<'_>, args: &Args) -> Outcome {
         let inc = cx.inc();
         inc.new_weight.insert(osd, crush::ONE);
         inc.new_last_in_change = now;
-        cx.changes.push(Change::Key { key: key(osd), value: None });
+        cx.changes.push(Change::Key { key: of_removal(osd), value: None });
     }
     Ok(Reply::data("Stopped OSD(s) removal\n"))
 }

@@ -148,6 +148,23 @@ fn members_lack_objects(stats: &ObjectStatSum, size: usize, members: usize) -> b
     stats.num_objects_degraded > absent.saturating_mul(stats.num_objects)
 }
 
+/// Returns why some OSDs may not stop now; none if all groups would go on.
+pub(super) fn unsafe_to_stop(cx: &Cx<'_>, osds: &[OsdId]) -> Option<String> {
+    let offline = Offline::of(cx, &osds.iter().copied().collect());
+    match (offline.unknown.len(), offline.bad()) {
+        (0, 0) => None,
+        (0, bad) => Some(format!("unsafe to stop osd(s) at this time ({bad} PGs are or would become offline)")),
+        (unknown, _) => Some(format!("{unknown} pgs have unknown state; cannot draw any conclusions")),
+    }
+}
+
+/// Returns which groups would serve nobody without an OSD, in words; none if all would.
+pub(super) fn without(cx: &Cx<'_>, osd: OsdId) -> Option<String> {
+    let offline = Offline::of(cx, &BTreeSet::from([osd]));
+    let bad = offline.bad() + offline.unknown.len();
+    (bad > 0).then(|| format!("{bad} placement groups would serve nobody without osd.{osd}"))
+}
+
 fn ok_to_stop(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let osds: BTreeSet<OsdId> = super::osd_state::named(&cx.state.osdmap, args.list("ids"))?.into_iter().collect();
     let offline = Offline::of(cx, &osds);
@@ -312,7 +329,7 @@ fn must_be_down(cx: &Cx<'_>, osd: OsdId) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Removes the key of an OSD, and the secrets of its disk.
+/// Removes the key of an OSD, the secrets of its disk, and that it shall go.
 pub(super) fn drop_keys(cx: &mut Cx<'_>, osd: OsdId) {
     let name = EntityName::new(EntityType::Osd, osd.to_string());
     if cx.state.auth.get(&name).is_some() {
@@ -320,6 +337,7 @@ pub(super) fn drop_keys(cx: &mut Cx<'_>, osd: OsdId) {
     }
     let disk = super::osd_secrets::forget(cx, osd);
     cx.changes.extend(disk);
+    super::marks::forget_removal(cx, osd);
 }
 
 fn destroy(cx: &mut Cx<'_>, osd: OsdId) -> Outcome {

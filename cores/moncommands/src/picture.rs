@@ -40,6 +40,8 @@ const DETAILS: usize = 10;
 /// Lines of the cluster log, the newest last.
 const LINES: usize = 40;
 
+/// Most OSDs of a cluster in whose picture each has its history.
+const DISKS: usize = 96;
 /// Images of a picture, unless all are asked for.
 const IMAGES: usize = 50;
 /// Most images of a picture.
@@ -208,9 +210,16 @@ fn osds(cx: &Cx<'_>) -> Vec<Value> {
             "slow_ops": report.map_or(0, |r| r.slow_ops),
             "slow_oldest": report.map_or(0, |r| r.slow_oldest),
             "down_seconds": down,
+            "history": of_osd(cx, osd),
         })
     };
     map.osds().map(one).collect()
+}
+
+/// How an OSD was in the last day. Of a cluster with many nobody sees them all.
+fn of_osd(cx: &Cx<'_>, osd: OsdId) -> Option<Value> {
+    let few = cx.state.osdmap.osds().nth(DISKS).is_none();
+    few.then(|| cx.duties.history.of_osd(u64::from(cx.now.wall.sec), osd)).flatten()
 }
 
 fn flags(cx: &Cx<'_>) -> Vec<&'static str> {
@@ -256,14 +265,17 @@ fn images(cx: &Cx<'_>, all: bool) -> (Vec<Value>, u64) {
     };
     let most = if all { ALL_IMAGES } else { IMAGES };
     let more = rows.len().saturating_sub(most) as u64;
-    let one = |row: manager::figures::Row| {
+    let secs = u64::from(cx.now.wall.sec);
+    let one = |(at, row): (usize, manager::figures::Row)| {
         let pool = cx.state.pool_name(row.pool).to_string();
         let metrics = told(&pool, &row.nspace);
+        let history = (at < IMAGES).then(|| cx.duties.history.of_image(secs, &row.image)).flatten();
         json!({
             "pool": pool, "namespace": row.nspace, "name": row.name, "sums": row.sums, "rates": row.rates, "metrics": metrics,
+            "history": history,
         })
     };
-    (rows.into_iter().take(most).map(one).collect(), left_out + if all { more } else { 0 })
+    (rows.into_iter().take(most).enumerate().map(one).collect(), left_out + if all { more } else { 0 })
 }
 
 /// The hosts that run something, each by its address. A host that was told another port than the usual one is to be named by hand.

@@ -18,7 +18,8 @@ pub struct OsdConfig {
     pub addrs: EntityAddrVec,
     /// Place where other OSDs reach it (listener 1), with the same nonce; empty: where clients do.
     pub cluster_addrs: EntityAddrVec,
-    /// OSDs that run in the same process, if the driver carries mail between them: who, and how it is addressed.
+    /// OSDs that run in the same process, if the driver carries mail between them: who, and how it is addressed. [`crate::Neighbours`] says who
+    /// they are later.
     pub neighbours: BTreeMap<OsdId, MailId>,
     /// Place where the monitors are, tried in turn.
     pub monitors: Vec<EntityAddrVec>,

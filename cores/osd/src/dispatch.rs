@@ -74,8 +74,8 @@ impl Osd {
                 return self.fail(
                     out,
                     format!(
-                        "the monitors refuse the key in the keyring of {name}: it is wrong, or {name} was destroyed or purged. `nacre replace` puts \
-                         a new disk under its number, `nacre forget` removes it from this host"
+                        "the monitors refuse the key in the keyring of {name}: it is wrong, or {name} was destroyed or purged. `nacre disk replace` \
+                         puts a new disk under its number, `nacre disk rm` removes it from this host"
                     ),
                 );
             }

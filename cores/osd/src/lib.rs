@@ -69,6 +69,7 @@ mod vigil;
 pub use backend::{Backend, Counted, Readiness};
 pub use config::{OPTIONS, OptionRow, Options, OsdConfig};
 pub use memory::store_share;
+pub use peers::Neighbours;
 #[cfg(feature = "sim")]
 pub use pg::{Mistake, Sizes, change_in, omap_in, version_in};
 pub use scrubs::ScrubOptions;

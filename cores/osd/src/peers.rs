@@ -44,6 +44,10 @@ pub(crate) enum Purpose {
     Groups,
 }
 
+/// Mail to an OSD from who runs its process: the OSDs of the process by now, itself among them, and how mail is addressed to each. One that is
+/// about to start is told to the others before it runs, and one that has ended after its end.
+pub struct Neighbours(pub BTreeMap<OsdId, MailId>);
+
 /// Mail to an OSD of this process.
 struct PeerMail {
     fsid: Fsid,
@@ -293,6 +297,13 @@ impl Osd {
     /// Mail from a machine of this process. What is for another life of this OSD, or from one that the map does not have, is dropped, as on
     /// a session that broke.
     pub(crate) fn mail_arrived(&mut self, now: Now, from: MailId, mail: Mail, out: &mut Outputs) {
+        let mail = match mail.downcast::<Neighbours>() {
+            Ok(all) => {
+                self.config.neighbours = all.0;
+                return;
+            }
+            Err(mail) => mail,
+        };
         let Ok(mail) = mail.downcast::<PeerMail>() else { return };
         let PeerMail { fsid, osd, from: sender, to, content } = *mail;
         let ours = self.config.addrs.msgr2() == Some(&to) && fsid == self.config.fsid;

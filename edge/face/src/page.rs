@@ -391,7 +391,7 @@ fn hosts(all: &Value) -> Markup {
             @for (host, osds) in &by_host {
                 h3 { (host) @let down = osds.iter().filter(|o| o["up"] != true).count(); @if down > 0 { " " span.bad { (down) " down" } } }
                 div.scroll tabindex="0" { table {
-                    thead { tr { th { "OSD" } th { "state" } th { "disk" } th { "used" } th.n { "groups" } th.n { "write" } } }
+                    thead { (disk_heads()) }
                     tbody { @for osd in osds { (disk(osd)) } }
                 } }
             }
@@ -419,7 +419,7 @@ fn hosts_in_short(by_host: &BTreeMap<&str, Vec<&Value>>) -> Markup {
             h2 { "Hosts and disks" }
             @if odd.is_empty() { p { "All disks are up and in, none is slow, none is above 85 %." } } @else {
                 div.scroll tabindex="0" { table {
-                    thead { tr { th { "OSD" } th { "state" } th { "disk" } th { "used" } th.n { "groups" } th.n { "write" } } }
+                    thead { (disk_heads()) }
                     tbody { @for (_, osd) in odd.iter().take(ROWS) { (disk(osd)) } }
                 } }
                 @if odd.len() > ROWS { p.none { "and " (odd.len() - ROWS) " more" } }
@@ -441,6 +441,10 @@ fn hosts_in_short(by_host: &BTreeMap<&str, Vec<&Value>>) -> Markup {
     }
 }
 
+fn disk_heads() -> Markup {
+    html! { tr { th { "OSD" } th { "state" } th { "disk" } th { "used" } th.n { "groups" } th.n { "write" } th { "write, 24 h" } } }
+}
+
 fn disk(osd: &Value) -> Markup {
     let (up, inside) = (osd["up"] == true, osd["in"] == true);
     let (total, free) = (number(&osd["total"]), number(&osd["available"]));
@@ -457,6 +461,7 @@ fn disk(osd: &Value) -> Markup {
             td { (bar(percent, "used")) " " (format!("{percent:.0} %")) " of " (bytes(total)) }
             td.n { (number(&osd["groups"])) }
             td.n { (millis(number(&osd["commit_us"]) * 1e3)) }
+            td { (chart("", &osd["history"]["commit_us"], |us| millis(us * 1e3))) }
         }
     }
 }
@@ -515,7 +520,10 @@ fn images(all: &Value) -> Markup {
             h2 { "Busiest images" }
             @if shown.is_empty() { p.none { "No image is in use." } } @else {
                 div.scroll tabindex="0" { table {
-                    thead { tr { th { "image" } th.n { "write" } th.n { "read" } th.n { "written" } th.n { "read" } th.n { "write takes" } th.n { "read takes" } } }
+                    thead { tr {
+                        th { "image" } th.n { "write" } th.n { "read" } th.n { "written" } th.n { "read" } th.n { "write takes" } th.n { "read takes" }
+                        th { "operations, 24 h" }
+                    } }
                     tbody { @for image in shown {
                         @let rate = |at: usize| number(&image["rates"][at]);
                         tr {
@@ -523,6 +531,7 @@ fn images(all: &Value) -> Markup {
                             td.n { (count(rate(0))) "/s" } td.n { (count(rate(1))) "/s" }
                             td.n { (bytes(rate(2))) "/s" } td.n { (bytes(rate(3))) "/s" }
                             td.n { (millis(rate(4))) } td.n { (millis(rate(5))) }
+                            td { (chart("", &image["history"]["ops"], |n| format!("{}/s", count(n)))) }
                         }
                     } }
                 } }

@@ -62,6 +62,27 @@ struct Line {
     writes: f64,
     reads: f64,
     load: f64,
+    /// The last day, as [`day`] draws it.
+    day: String,
+}
+
+/// Columns of a day.
+const DAY: usize = 16;
+
+/// A day as one line of blocks, the oldest first, as high as the largest value is; a space where nothing is known.
+fn day(values: &Value) -> String {
+    let all: Vec<Option<f64>> = rows(values).map(Value::as_f64).collect();
+    let per = all.len().div_ceil(DAY).max(1);
+    let mean = |steps: &[Option<f64>]| {
+        let known: Vec<f64> = steps.iter().flatten().copied().collect();
+        (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+    };
+    let steps: Vec<Option<f64>> = all.chunks(per).map(mean).collect();
+    let most = steps.iter().flatten().copied().fold(0.0, f64::max);
+    let block = |value: f64| {
+        ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'][((value / most.max(f64::MIN_POSITIVE)) * 7.0).round().clamp(0.0, 7.0) as usize]
+    };
+    steps.iter().map(|step| step.map_or(' ', block)).collect()
 }
 
 fn images(picture: &Value) -> Vec<Line> {
@@ -70,7 +91,7 @@ fn images(picture: &Value) -> Vec<Line> {
         let names = [&image["pool"], &image["namespace"], &image["name"]].map(text);
         let name = names.iter().filter(|name| !name.is_empty()).copied().collect::<Vec<_>>().join("/");
         let cells = vec![count(rate(0)), count(rate(1)), bytes(rate(2)), bytes(rate(3)), millis(rate(4)), millis(rate(5))];
-        Line { name, cells, writes: rate(0), reads: rate(1), load: rate(0) + rate(1) }
+        Line { name, cells, writes: rate(0), reads: rate(1), load: rate(0) + rate(1), day: day(&image["history"]["ops"]) }
     };
     rows(&picture["images"]).map(one).filter(|line| line.load > 0.0).collect()
 }
@@ -90,7 +111,8 @@ fn pools(picture: &Value) -> Vec<Line> {
             bytes(number(&space["max_avail"])),
         ];
         let (writes, reads) = (rate("write_ops"), rate("read_ops"));
-        Line { name: text(&pool["name"]).to_owned(), cells, writes, reads, load: writes + reads }
+        let day = day(&picture["history"]["pools"][pool["id"].to_string()]["write_ops"]);
+        Line { name: text(&pool["name"]).to_owned(), cells, writes, reads, load: writes + reads, day }
     };
     rows(&picture["pools"]).map(one).collect()
 }
@@ -114,15 +136,17 @@ fn osds(picture: &Value) -> Vec<Line> {
             bytes(total),
             count(number(&osd["groups"])),
         ];
-        Line { name: format!("osd.{} {}", osd["id"], text(&osd["hostname"])), cells, writes: write, reads: full, load: write }
+        let name = format!("osd.{} {}", osd["id"], text(&osd["hostname"]));
+        Line { name, cells, writes: write, reads: full, load: write, day: day(&osd["history"]["commit_us"]) }
     };
     rows(&picture["osds"]).map(one).collect()
 }
 
-const HEADS: [(&str, [&str; 6]); 3] = [
-    ("IMAGE", ["writes/s", "reads/s", "written/s", "read/s", "write ms", "read ms"]),
-    ("POOL", ["writes/s", "reads/s", "written/s", "read/s", "stored", "can take"]),
-    ("OSD", ["state", "write ms", "slow ops", "full", "size", "groups"]),
+/// What is listed, its columns, and what the day is of.
+const HEADS: [(&str, [&str; 6], &str); 3] = [
+    ("IMAGE", ["writes/s", "reads/s", "written/s", "read/s", "write ms", "read ms"], "24 h, ops"),
+    ("POOL", ["writes/s", "reads/s", "written/s", "read/s", "stored", "can take"], "24 h, writes"),
+    ("OSD", ["state", "write ms", "slow ops", "full", "size", "groups"], "24 h, write ms"),
 ];
 
 /// Columns of a cell.
@@ -173,15 +197,18 @@ pub fn screen(picture: &Value, listed: Listed, sorted: Sorted, size: Size) -> Ve
         ));
     }
     out.push(String::new());
-    let name = size.columns.saturating_sub(6 * (CELL + 1)).clamp(12, 60);
+    let name = size.columns.saturating_sub(6 * (CELL + 1) + DAY + 2).clamp(12, 60);
     let line = |first: &str, cells: &[String]| {
         let first: String = plain(first).chars().take(name).collect();
         cells.iter().fold(format!("{first:<name$}"), |line, cell| format!("{line} {cell:>CELL$}"))
     };
-    out.push(line(head.0, &head.1.map(str::to_owned)));
+    // A narrow terminal has no room for the day.
+    let with_day =
+        |line: String, day: &str| if line.chars().count() + 2 + DAY <= size.columns { format!("{line}  {day}") } else { line };
+    out.push(with_day(line(head.0, &head.1.map(str::to_owned)), head.2));
     let room = size.lines.saturating_sub(out.len() + 1).max(1);
     for row in list.iter().take(room) {
-        out.push(line(&row.name, &row.cells));
+        out.push(with_day(line(&row.name, &row.cells), &row.day));
     }
     if list.len() > room {
         out.push(format!("... {} others", list.len() - room));
@@ -246,6 +273,15 @@ mod tests {
                 );
             }
         }
+        let mut all = picture("web");
+        all["images"][1]["history"] =
+            json!({"ops": (0..48).map(|n| if n < 6 { Value::Null } else { json!(n) }).collect::<Vec<_>>()});
+        let line = &screen(&all, Listed::Images, Sorted::Load, WIDE)[5];
+        assert!(line.ends_with("  ▂▂▃▃▃▄▄▅▅▆▆▇▇█") || line.contains("  ▂") && line.ends_with('█'), "{line}");
+        assert!(
+            !screen(&all, Listed::Images, Sorted::Load, Size { columns: 90, lines: 24 })[5].contains('█'),
+            "there is no room"
+        );
         assert_eq!(screen(&Value::Null, Listed::Osds, Sorted::Load, WIDE).last().map(String::as_str), Some("there are none"));
     }
 }

@@ -221,10 +221,12 @@ impl Reactor<'_> {
         }
     }
 
-    /// Mail to a machine of this thread waits for the end of the round; other mail goes to the office.
+    /// Mail to a machine of this thread waits for the end of the round; other mail goes to the office. Who has ended here may have a successor on
+    /// another thread.
     fn post(&mut self, at: usize, to: MailId, mail: Mail) {
         let Some((from, _)) = self.machines[at].post else { return };
-        let here = self.machines.iter().position(|m| m.post.as_ref().is_some_and(|(id, _)| *id == to));
+        let is_to = |m: &Machine<'_>| matches!(m.state, State::Running) && m.post.as_ref().is_some_and(|(id, _)| *id == to);
+        let here = self.machines.iter().position(is_to);
         match here {
             Some(to) => self.mail.push((from, to, mail)),
             None => self.machines[at].outgoing.entry(to).or_default().push(mail),

@@ -11,6 +11,7 @@ use std::time::Duration;
 both_drivers!(
     mail_comes_in_order,
     mail_within_a_thread,
+    mail_goes_to_a_successor_elsewhere,
     threads_send_mail_and_get_answers,
     work_comes_back_in_order,
     a_panic_in_work_ends_the_machine
@@ -95,6 +96,29 @@ fn mail_within_a_thread(choice: Choice) {
     let mut ends: Vec<_> = (0..3).map(|_| both.next_end()).collect();
     ends.sort();
     assert_eq!(ends, [(0, None), (1, None), (2, None)]);
+    both.join();
+}
+
+/// One of two machines of a thread has ended, and another thread runs who has its address now.
+fn mail_goes_to_a_successor_elsewhere(choice: Choice) {
+    let office = PostOffice::default();
+    let makings = |me: u32, other: u32| -> (Setup, Make) {
+        let mut setup = Setup::new();
+        setup.post = Some((MailId(me), office.clone()));
+        (setup, Box::new(move || Box::new(Juggler { other: MailId(other), call: None, last: [0; 3] })))
+    };
+    let both = Together::start(choice, vec![makings(1, 2), makings(2, 1)]);
+    both.callers.iter().zip([1, 2]).for_each(|(caller, id)| office.register(MailId(id), caller));
+    assert_eq!(both.call(0, "11"), "done");
+    both.callers[1].stop();
+    assert_eq!(both.next_end(), (1, None));
+    let (setup, make) = makings(2, 1);
+    let successor = Running::start(choice, setup, make);
+    office.register(MailId(2), &successor.caller);
+    assert_eq!(both.call(0, "11"), "done");
+    successor.stop().unwrap();
+    both.callers[0].stop();
+    assert_eq!(both.next_end(), (0, None));
     both.join();
 }
 

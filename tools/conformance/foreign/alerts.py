@@ -145,7 +145,9 @@ def blocked(of):
     of.tell("an operation waits for copies, and no OSD is down", {"CephPGUnavilableBlockingIO", "CephPGsInactive", "CephSlowOps", "CephDaemonSlowOps"},
             [["config", "set", "osd", "osd_op_complaint_time", "1"], ["osd", "out", "2"], ["osd", "pool", "create", "three", "8"],
              ["osd", "pool", "set", "three", "size", "3"], ["osd", "pool", "set", "three", "min_size", "3"], write],
-            [["osd", "in", "2"], let_go, ["config", "rm", "osd", "osd_op_complaint_time"], of.clean])
+            [["osd", "in", "2"], let_go, ["config", "rm", "osd", "osd_op_complaint_time"], of.clean],
+            # Groups count as unavailable after a minute.
+            seconds=150)
 
 
 def growth(of):

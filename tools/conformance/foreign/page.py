@@ -1,9 +1,11 @@
 #!/usr/bin/python3
-"""The page as those see it who come from elsewhere: TLS, links, the password, cookies, forms of elsewhere, strangers who take places.
+"""The page as those see it who come from elsewhere: TLS, links, the password, cookies, forms of elsewhere, strangers who take places. And of a
+second host, at addresses of IPv6 (it needs root and network namespaces; without, it says that it is skipped).
 
 usage: page.py --nacre PATH [--dir DIR]
 """
 import argparse
+import ctypes
 import http.client
 import os
 import shutil
@@ -24,20 +26,22 @@ PATIENCE = 60
 class Browser:
     """Somebody who trusts the cluster's authority, and keeps the cookie that he got."""
 
-    def __init__(self, port, authority):
-        self.port, self.cookie = port, None
+    def __init__(self, port, authority, host="localhost"):
+        self.port, self.cookie, self.host = port, None, host
+        # As it stands in an address.
+        self.shown = f"[{host}]" if ":" in host else host
         self.context = ssl.create_default_context(cadata=authority)
 
     def ask(self, path, form=None, **heads):
         """Status, heads and body; a form is posted as a page of this host would."""
-        connection = http.client.HTTPSConnection("localhost", self.port, timeout=PATIENCE, context=self.context)
+        connection = http.client.HTTPSConnection(self.host, self.port, timeout=PATIENCE, context=self.context)
         heads = {name.replace("_", "-"): value for name, value in heads.items() if value is not None}
         if self.cookie and "cookie" not in heads:
             heads["cookie"] = self.cookie
         body = None
         if form is not None:
             body = urllib.parse.urlencode(form)
-            heads.setdefault("origin", f"https://localhost:{self.port}")
+            heads.setdefault("origin", f"https://{self.shown}:{self.port}")
             heads["content-type"] = "application/x-www-form-urlencoded"
         connection.request("GET" if form is None else "POST", path, body, {k: v for k, v in heads.items() if v != ""})
         answer = connection.getresponse()
@@ -194,6 +198,105 @@ def given(program, directory, port, cluster, former):
     print("page: certificates", flush=True)
 
 
+class Within:
+    """What this thread does meanwhile, it does in a network namespace."""
+
+    NEWNET = 0x40000000
+
+    def __init__(self, space):
+        self.space = space
+
+    def go(self, namespace):
+        if ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), self.NEWNET) != 0:
+            raise OSError(ctypes.get_errno(), f"go to the namespace {self.space}")
+
+    def __enter__(self):
+        self.home = open("/proc/thread-self/ns/net")
+        with open(f"/run/netns/{self.space}") as there:
+            self.go(there)
+
+    def __exit__(self, *_):
+        with self.home:
+            self.go(self.home)
+
+
+def two_hosts(program, directory):
+    """Two hosts that have addresses of IPv6 alone: each shows the page, with one authority and one password; links and sessions are of one host."""
+    spaces = ["nacre-page-a", "nacre-page-b"]
+    addrs, homes = ["fd00:77::1", "fd00:77::2"], [os.path.join(directory, name) for name in ("a6", "b6")]
+    processes = []
+
+    def ip(*words, check=True):
+        return subprocess.run(["ip", *words], capture_output=True, text=True, check=check)
+
+    def within(at, *words):
+        hosted = ["unshare", "--uts", "sh", "-c", 'hostname "$0"; exec "$@"', f"page-{at}"]
+        return ["ip", "netns", "exec", spaces[at], *hosted, program, *words]
+
+    def run(at, *words, given=None):
+        done = subprocess.run(within(at, *words), input=given, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def begin(at, *words):
+        process = subprocess.Popen(within(at, *words), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        processes.append(process)
+        line = process.stdout.readline()
+        assert line.startswith("ready"), line
+        return process
+
+    def clear():
+        for space in spaces:
+            ip("netns", "del", space, check=False)
+
+    clear()
+    if ip("netns", "add", spaces[0], check=False).returncode != 0:
+        print("page: a second host and IPv6: skipped, no network namespace can be made here", flush=True)
+        return
+    try:
+        ip("netns", "add", spaces[1])
+        ip("-n", spaces[0], "link", "add", "p0", "type", "veth", "peer", "name", "p1", "netns", spaces[1])
+        for at, space in enumerate(spaces):
+            ip("-n", space, "addr", "add", f"{addrs[at]}/64", "dev", f"p{at}", "nodad")
+            ip("-n", space, "link", "set", f"p{at}", "up")
+            ip("-n", space, "link", "set", "lo", "up")
+        first = begin(0, "up", "--dir", homes[0], "--bind", addrs[0], "--osds", "1", "--osd-size", "2G")
+        begin(1, "join", run(0, "token", "--dir", homes[0]), "--dir", homes[1], "--bind", addrs[1], "--osds", "1", "--osd-size", "2G")
+        port = 8443
+        link = run(1, "page", "link", "--dir", homes[1])
+        assert f"https://[{addrs[1]}]:{port}/login?link=" in link, link
+        authority = run(0, "page", "authority", "--dir", homes[0])
+        assert authority == run(1, "page", "authority", "--dir", homes[1]), "each host has an authority of its own"
+        password = run(0, "page", "password", "--dir", homes[0])
+        # From the other host, by the address.
+        with Within(spaces[0]):
+            there, here = Browser(port, authority, addrs[1]), Browser(port, authority, addrs[0])
+            assert here.ask("/login", {"link": secret_of(link)})[0] == 403 and not here.sees(), "a link is good at another host"
+            for other in ({"origin": f"https://[{addrs[0]}]:{port}"}, {"origin": f"https://{addrs[1]}:{port}"}, {"origin": "https://[::1]:8443"}):
+                assert there.ask("/login", {"link": secret_of(link)}, **other)[0] == 403, other
+            assert there.ask("/login", {"link": secret_of(link)})[0] == 303 and there.sees()
+            assert here.ask("/", cookie=there.cookie)[0] == 303, "a session is good at another host"
+            assert here.ask("/login", {"password": password})[0] == 303 and here.sees()
+            page = there.ask("/")[2]
+            assert "page-0" in page and "page-1" in page and "osd.1" in page, page
+            # All addresses of a /64 are one guesser.
+            statuses = [there.ask("/login", {"password": f"wrong {n}"})[0] for n in range(8)]
+            assert 429 in statuses, statuses
+        first.kill()
+        first.wait()
+        begun = time.monotonic()
+        with Within(spaces[1]):
+            while "do not agree" not in there.ask("/")[2]:
+                assert time.monotonic() - begun < PATIENCE, "nobody says that no majority is left"
+                time.sleep(0.5)
+        print(f"page: a second host, at addresses of IPv6; alone, it says so after {time.monotonic() - begun:.0f} s", flush=True)
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+        clear()
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--nacre", required=True)
@@ -217,6 +320,7 @@ def main():
         former = strangers(program, home, port, authority)
         given(program, home, port, cluster, former)
         cluster.stop()
+        two_hosts(program, directory)
         print("page: passed", flush=True)
     finally:
         cluster.kill()

@@ -53,6 +53,15 @@ pub(super) fn answer(s: &Scene<'_>, osd: OsdId) -> Answer {
         if report.commit_latency_us > 0 {
             a.because(format!("a durable write takes {:.1} ms", f64::from(report.commit_latency_us) / 1000.0), "ceph osd perf");
         }
+        if let Some((mean, most, known)) = s.duties.history.writes_of(osd) {
+            let text = format!(
+                "in the last {} it took {:.1} ms as a mean, {:.1} ms in the worst five minutes",
+                span(known),
+                mean / 1e3,
+                most / 1e3
+            );
+            a.because(text, "nacre top --once osds");
+        }
         if report.slow_ops > 0 {
             let text = format!(
                 "{} wait, the oldest for {}",
@@ -66,7 +75,10 @@ pub(super) fn answer(s: &Scene<'_>, osd: OsdId) -> Answer {
         let host = of("hostname");
         let whose = if host.is_empty() { "its host".to_owned() } else { format!("host {host}") };
         a.helps(format!("is {whose} up, and does the process run? Its log has its last words"), "journalctl -u nacre");
-        a.helps("start it; if its disk is lost, put a new one under its number", format!("nacre replace --dir DIR {osd}"));
+        a.helps(
+            "start it; if its disk is lost, put a new one under its number",
+            format!("nacre disk replace --dir DIR {osd} PATH"),
+        );
         a.unknown("the host itself: memory, kernel, disk", "dmesg");
     } else if !inside {
         a.helps("let it have data again", format!("ceph osd in {osd}"));

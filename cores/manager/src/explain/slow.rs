@@ -2,12 +2,15 @@
 
 use super::{Answer, SHOWN, Scene, counted};
 use crate::soft::all_pgs;
+use grammar::units::span;
 use maps::{flags, pool_flags};
 use types::{OsdId, PgState};
 
 /// An OSD is slow among others if its writes take so many times as long as half of theirs, and so many microseconds longer.
 const TIMES: u32 = 4;
 const LONGER_US: u32 = 5_000;
+/// A history of so many seconds says how an OSD usually is.
+const HISTORY_SECS: u64 = 3600;
 /// Writes are slow everywhere if half of them take longer, in microseconds.
 const ALL_SLOW_US: u32 = 50_000;
 
@@ -123,6 +126,12 @@ fn disks(s: &Scene<'_>, a: &mut Answer) {
                 millis(half)
             );
             a.because(text, "ceph osd perf");
+            // Was it always so?
+            if let Some((mean, _, known)) = s.duties.history.writes_of(*osd).filter(|(.., known)| *known >= HISTORY_SECS) {
+                let text =
+                    format!("in the last {} a durable write took {} at osd.{osd} as a mean", span(known), millis(mean as u32));
+                a.because(text, format!("nacre explain osd {osd}"));
+            }
         }
         a.helps("look at what the kernel says of the disk, and replace it if it fails", "dmesg");
         a.helps("let others have its data meanwhile", format!("ceph osd out {osd}"));

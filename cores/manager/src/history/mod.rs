@@ -10,22 +10,27 @@
 //!
 //! *Bounds*: [`POOLS`] pools, those with most data; [`KEPT_POOLS`] of them are kept. [`bytes_at_most`] says what all takes.
 //!
+//! *Images and disks* have the last day, too, in the leader's memory alone: [`IMAGES`] images, the busiest, and [`OSDS`] OSDs.
+//!
 //! *When is a pool full?* When the OSD that is full first takes no more, which [`crate::room::room`] follows. [`forecast`] says how that
 //! is foretold.
 
 pub mod forecast;
+mod many;
 mod ring;
 
+use crate::figures::{Image, Images};
 use crate::room::room;
 use crate::soft::Soft;
 use bytes::Bytes;
 use forecast::Forecast;
+use many::Many;
 use monstate::state::{Change, State};
 use node::Now;
 use ring::Ring;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use types::PoolId;
+use types::{OsdId, PoolId};
 
 /// Seconds of a fine step, and how many there are: half an hour.
 pub const FINE_SECS: u64 = 10;
@@ -43,6 +48,13 @@ pub const PLACE: &str = "nacre/history/";
 /// Most pools that have a history, and most of which it is kept.
 pub const POOLS: usize = 64;
 const KEPT_POOLS: usize = 32;
+/// Most images that have a history.
+pub const IMAGES: usize = 200;
+/// Most OSDs that have one.
+pub const OSDS: usize = 1024;
+/// Seconds of a step as people see it, of images and OSDs, and how many.
+const SHOWN_SECS: u64 = 1800;
+const SHOWN: u64 = 48;
 /// Most bytes of a value that is read.
 const MOST_BYTES: usize = 64 << 10;
 
@@ -55,8 +67,13 @@ const OF_POOLS: [&str; 6] = ["stored", "room", "read_ops", "write_ops", "read_by
 /// Returns the most bytes that all rings take.
 pub fn bytes_at_most() -> usize {
     let values = OF_CLUSTER.len() * (FINE + COARSE) + 2 * POOLS * OF_POOLS.len() * COARSE;
-    values * size_of::<f32>()
+    values * size_of::<f32>() + OfImages::bytes_at_most(IMAGES) + OfOsds::bytes_at_most(OSDS)
 }
+
+/// Of an image: operations, writes, nanoseconds of a write.
+type OfImages = Many<Image, 3>;
+/// Of an OSD: the share of it that is in use, microseconds of a durable write.
+type OfOsds = Many<OsdId, 2>;
 
 /// A figure: of a pool, or of the cluster.
 type Name = (Option<PoolId>, &'static str);
@@ -103,9 +120,11 @@ impl Series {
 }
 
 /// The history of a cluster.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct History {
     series: BTreeMap<Name, Series>,
+    images: OfImages,
+    osds: OfOsds,
     /// The fine step that was seen last.
     seen: Option<u64>,
     /// The kept step that was written last, or in which this leader began.
@@ -115,9 +134,23 @@ pub struct History {
     forecasts: BTreeMap<PoolId, Forecast>,
 }
 
+impl Default for History {
+    fn default() -> Self {
+        Self {
+            series: BTreeMap::new(),
+            images: Many::new(IMAGES),
+            osds: Many::new(OSDS),
+            seen: None,
+            kept: None,
+            began: 0,
+            forecasts: BTreeMap::new(),
+        }
+    }
+}
+
 impl History {
     /// Follows the time. Gives what is to be durable now.
-    pub fn tick(&mut self, now: Now, state: &State, soft: &Soft) -> Vec<Change> {
+    pub fn tick(&mut self, now: Now, state: &State, soft: &Soft, images: &Images) -> Vec<Change> {
         let secs = u64::from(now.wall.sec);
         if self.seen == Some(secs / FINE_SECS) {
             return Vec::new();
@@ -129,6 +162,7 @@ impl History {
             (self.kept, self.began) = (Some(secs / KEPT_SECS), secs);
         }
         self.look(secs, state, soft);
+        self.look_at_many(secs, state, soft, images);
         if begins {
             self.foretell(secs);
         }
@@ -173,6 +207,45 @@ impl History {
                 self.see(secs, (Some(id), figure), value);
             }
         }
+    }
+
+    /// Looks at images and OSDs.
+    fn look_at_many(&mut self, secs: u64, state: &State, soft: &Soft, images: &Images) {
+        let busy = images.busiest(IMAGES * 2).into_iter().map(|(image, rates)| {
+            let takes = if rates[4] > 0.0 { rates[4] } else { f64::NAN };
+            (image, [rates[0] + rates[1], rates[0], takes])
+        });
+        let busy: Vec<_> = busy.collect();
+        self.images.look(secs, &busy, |image| state.osdmap.pool(image.pool).is_some());
+        let of_osds = soft.osds.iter().filter(|(osd, _)| state.osdmap.is_up(**osd)).map(|(osd, told)| {
+            let space = soft.space(*osd);
+            let used = 1.0 - space.available as f64 / space.total.max(1) as f64;
+            let takes = told.report.as_ref().map_or(0, |report| report.commit_latency_us);
+            // One that is empty is known all the same.
+            (*osd, [used.max(1e-6), if takes > 0 { f64::from(takes) } else { f64::NAN }])
+        });
+        let of_osds: Vec<_> = of_osds.collect();
+        self.osds.look(secs, &of_osds, |osd| state.osdmap.exists(*osd));
+    }
+
+    /// What an image did in the last day, for people: `{"ops": […], "write_ops": […], "write_ns": […]}` in steps of half an hour. None of one that was
+    /// not among the busiest.
+    pub fn of_image(&self, secs: u64, image: &Image) -> Option<Value> {
+        let told = |figure: usize| self.images.told(image, figure, secs, SHOWN, SHOWN_SECS).map(shown);
+        Some(json!({"ops": told(0)?, "write_ops": told(1)?, "write_ns": told(2)?}))
+    }
+
+    /// How an OSD was in the last day, for people: `{"used": […], "commit_us": […]}` in steps of half an hour.
+    pub fn of_osd(&self, secs: u64, osd: OsdId) -> Option<Value> {
+        let told = |figure: usize| self.osds.told(&osd, figure, secs, SHOWN, SHOWN_SECS).map(shown);
+        Some(json!({"used": told(0)?, "commit_us": told(1)?}))
+    }
+
+    /// How long durable writes of an OSD took in the last day: the mean of it, and the longest five minutes, in microseconds; and seconds of which that
+    /// is known.
+    pub fn writes_of(&self, osd: OsdId) -> Option<(f64, f64, u64)> {
+        let (mean, most) = self.osds.day(&osd, 1)?;
+        Some((mean, most, self.osds.known(&osd)))
     }
 
     /// Returns the pools that are looked at: those with most data. Forgets those that are gone, and those of which nothing was seen for a day.
@@ -307,6 +380,11 @@ impl History {
 fn mean(coarse: &Ring, step: u64) -> Option<f64> {
     let per = KEPT_SECS / COARSE_SECS;
     coarse.mean(step * per..(step + 1) * per)
+}
+
+/// Steps as people see them.
+fn shown(steps: Vec<Option<f64>>) -> Vec<Value> {
+    steps.into_iter().map(|step| step.map_or(Value::Null, short)).collect()
 }
 
 /// A number with three digits that count, so that it is short.

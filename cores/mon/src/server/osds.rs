@@ -107,7 +107,7 @@ impl Monitor {
         let map = &state.osdmap;
         let known = if map.exists(boot.osd) { map.osd_uuid.get(boot.osd as usize).copied() } else { None };
         if known.is_some() && map.state(boot.osd) & bits::DESTROYED != 0 {
-            return Err("it was destroyed: its data counts no more. 'nacre replace' puts a new disk under its number".into());
+            return Err("it was destroyed: its data counts no more. 'nacre disk replace' puts a new disk under its number".into());
         }
         if let Some(known) = known.filter(|k| *k != Fsid::default() && k.0 != boot.uuid) {
             return Err(format!("another store ({known}) has this number"));

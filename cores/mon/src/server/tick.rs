@@ -34,7 +34,8 @@ impl Monitor {
         let mut changes = self.key_changes(now);
         changes.extend(self.expired_mutes(now));
         changes.extend(self.old_notes(now));
-        changes.extend(self.leader.duties.history.tick(now, &applied, &self.leader.soft));
+        let duties = &mut self.leader.duties;
+        changes.extend(duties.history.tick(now, &applied, &self.leader.soft, &duties.images));
         if !changes.is_empty() {
             self.propose(now, changes, None, Vec::new(), out);
         }
