@@ -127,4 +127,8 @@ pub enum Mistake {
     PassMissing,
     /// Clients never wait for a copy that is filled, however much is under way to it.
     NeverHoldBack,
+    /// Entries of shards leave the log that may still have to be undone.
+    RetireUnstable,
+    /// What is kept to undo a change of shards goes before the change is durable on all of them.
+    StableEarly,
 }

@@ -60,6 +60,8 @@ impl Pg {
             | Mistake::CountReplaced
             | Mistake::ServeBeforeUp
             | Mistake::NeverHoldBack
+            | Mistake::RetireUnstable
+            | Mistake::StableEarly
             | Mistake::PassMissing
             | Mistake::VolunteerEarly
             | Mistake::PurgeAlone => {}

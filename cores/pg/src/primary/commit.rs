@@ -332,12 +332,14 @@ impl Primary {
             self.release_pending(ctx, pending);
         }
         if self.pending.len() < before {
+            self.plan_to_tell_stable(core, ctx.now.mono);
             self.unpark_released(core, ctx);
         }
     }
 
     fn release_pending(&mut self, ctx: &mut Ctx<'_>, pending: Pending) {
         let ticket = pending.ticket;
+        self.stable.released(&pending);
         self.trim_noted(ticket);
         if let Some(head) = pending.head
             && let Entry::Occupied(mut entry) = self.lanes.entry(head)
