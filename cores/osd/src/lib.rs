@@ -70,7 +70,7 @@ pub use backend::{Backend, Counted, Readiness};
 pub use config::{OPTIONS, OptionRow, Options, OsdConfig};
 pub use memory::store_share;
 #[cfg(feature = "sim")]
-pub use pg::{Mistake, Sizes, change_in, omap_in, version_in};
+pub use pg::{Mistake, Sizes, change_in, omap_in, shards_in, version_in};
 pub use scrubs::ScrubOptions;
 #[cfg(feature = "sim")]
 pub use selfcheck::Answered;

@@ -32,6 +32,7 @@ mod reigns;
 mod replaced;
 pub mod rng;
 pub mod scenario;
+mod shards;
 mod schedule;
 mod scrubs;
 pub mod storeworld;

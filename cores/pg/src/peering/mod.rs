@@ -310,7 +310,10 @@ impl Peering {
             Some(crate::selfcheck::Mistake::LeapGaps) => told.gaps.clear(),
             _ => {}
         }
-        let prior = history.prior(ctx.map, me, core.scheme.least(), &told);
+        let least = core.scheme.least();
+        #[cfg(feature = "sim")]
+        let least = if core.mistake == Some(crate::selfcheck::Mistake::LeastOne) { 1 } else { least };
+        let prior = history.prior(ctx.map, me, least, &told);
         #[cfg(feature = "sim")]
         let prior = match core.mistake {
             Some(crate::selfcheck::Mistake::NeedAll) => {
@@ -358,6 +361,8 @@ impl Peering {
                 return false;
             }
         };
+        #[cfg(feature = "sim")]
+        let chosen = chosen.spoilt(core.mistake, &infos, core.scheme.least());
         let same = core.copies(&chosen.acting).eq(core.copies(&interval.acting));
         self.incomplete = false;
         self.plan = chosen.clone();
@@ -367,6 +372,8 @@ impl Peering {
             return false;
         }
         let behind = chosen.cut.filter(|cut| *cut < core.info.last_update);
+        #[cfg(feature = "sim")]
+        let behind = behind.filter(|_| core.mistake != Some(crate::selfcheck::Mistake::UndoElsewhere));
         if let (true, Some(cut)) = (chosen.leader == me, behind) {
             // What came behind that is undone here as at all other copies.
             core.log_line(ctx, Level::Info, format!("goes back from version {} to {cut}", core.info.last_update));

@@ -317,6 +317,12 @@ impl Primary {
         if core.mistake == Some(crate::selfcheck::Mistake::AckEarly) {
             self.pending.iter_mut().for_each(|pending| pending.order = 0);
         }
+        #[cfg(feature = "sim")]
+        if core.mistake == Some(crate::selfcheck::Mistake::AckByMost) {
+            let members = &self.members;
+            let lacking = |order: u64| members.all.values().filter(|m| m.acting && m.stream.oldest() <= order).count();
+            self.pending.iter_mut().filter(|of| lacking(of.order) <= 1).for_each(|of| of.order = 0);
+        }
         let before = self.pending.len();
         let sizes = ctx.config.sizes;
         #[cfg(feature = "sim")]
@@ -332,7 +338,7 @@ impl Primary {
             self.release_pending(ctx, pending);
         }
         if self.pending.len() < before {
-            self.plan_to_tell_stable(core, ctx.now.mono);
+            self.stable.plan(core, ctx.now.mono);
             self.unpark_released(core, ctx);
         }
     }

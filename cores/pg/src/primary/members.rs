@@ -262,11 +262,6 @@ impl Members {
         self.all.values().any(|member| is_missing(&member.missing, head))
     }
 
-    /// The same of a head by its name.
-    pub(crate) fn anybody_lacks_of(&self, head: &HObject) -> bool {
-        self.all.values().any(|member| is_missing(&member.missing, head))
-    }
-
     /// Returns true if this head, or one of its clones, is on its way to somebody who has all else that his log names.
     pub(crate) fn is_on_its_way(&self, head: &HObject) -> bool {
         self.all.values().any(|member| member.backfill.is_none() && is_missing(&member.pushed, head))

@@ -139,7 +139,7 @@ impl Primary {
         core.history.last_change = ctx.now.wall;
         if !core.is_held() {
             self.stage = Stage::Serves;
-            self.all_is_stable(core, ctx.now.mono);
+            self.stable.begin(core, ctx.now.mono);
             self.fence(core, ctx);
             self.plan_trim(core, ctx);
             if core.history.estimated {

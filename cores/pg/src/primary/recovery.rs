@@ -16,6 +16,7 @@ use crate::missing::{Lack, is_missing, missing_of};
 use crate::object::{Piece, PieceAt, index_of, place, read_piece, removal};
 use crate::pieces::Want;
 use crate::primary::Primary;
+use crate::primary::commit::Pending;
 use crate::primary::lanes::{Job, Work, looked_at};
 use crate::primary::members::Source;
 use crate::primary::remake::Remake;
@@ -149,7 +150,7 @@ impl Primary {
         }
         is_missing(&core.missing, head)
             || modifies && (self.members.anybody_lacks(head) || self.is_arriving(head))
-            || self.is_beyond_repair(core, head)
+            || self.members.anybody_lacks(head) && self.members.are_too_few(core, head)
     }
 
     /// Returns true if this head, or one of its clones, was brought to a copy, or here, and is not durable there.
@@ -507,7 +508,7 @@ impl Primary {
             lane.held = lane.held.filter(|hold| *hold != job.hold);
         }
         self.due.recovery = true;
-        if is_missing(&core.missing, &head) || self.is_beyond_repair(core, &head) {
+        if is_missing(&core.missing, &head) || self.members.are_too_few(core, &head) {
             self.park_unfound(core, ctx, &job.head);
         }
     }
@@ -539,23 +540,10 @@ impl Primary {
     /// A question has no place among the bodies: a copy answers it with what it holds when it comes. So a member is asked when it has promised
     /// all changes of the object that were shipped to it. No further change begins meanwhile, since the question holds the lane.
     fn giver(&self, core: &Core, head: &ObjectId, object: &HObject) -> Option<CopyId> {
-        let newest = self.newest_change_of(head);
+        let newest = newest_change_of(&self.pending, head);
         #[cfg(feature = "sim")]
         let newest = newest.filter(|_| core.mistake != Some(crate::selfcheck::Mistake::PullEarly));
-        core.scheme.source(&self.holders(core, object), |copy| self.has_promised(*copy, newest))
-    }
-
-    /// The place of the newest change of an object that is not durable at all members.
-    pub(super) fn newest_change_of(&self, head: &ObjectId) -> Option<u64> {
-        self.pending.iter().rev().find(|of| of.head.as_ref() == Some(head)).map(|of| of.order)
-    }
-
-    /// Returns true if a copy has promised the change at this place, or is sent none.
-    pub(super) fn has_promised(&self, copy: CopyId, order: Option<u64>) -> bool {
-        match (order, self.members.all.get(&copy)) {
-            (Some(order), Some(member)) => member.stream.oldest() > order,
-            _ => true,
-        }
+        core.scheme.source(&self.holders(core, object), |copy| self.members.has_promised(*copy, newest))
     }
 
     /// Asks somebody for a piece of an object that is missing here.
@@ -678,7 +666,7 @@ impl Primary {
             true => {
                 !is_missing(&core.missing, head) || missing_of(&core.missing, head).any(|object| self.can_be_had(core, object))
             }
-            false => !self.is_beyond_repair(core, head),
+            false => !self.members.are_too_few(core, head),
         };
         let heads: Vec<HObject> = self.recovery.unfound.keys().filter(|head| found(head)).cloned().collect();
         for head in heads {
@@ -838,6 +826,11 @@ impl Primary {
             self.dismiss_strays(core, ctx);
         }
     }
+}
+
+/// The place of the newest change of an object that is not durable at all members.
+pub(super) fn newest_change_of(pending: &VecDeque<Pending>, head: &ObjectId) -> Option<u64> {
+    pending.iter().rev().find(|of| of.head.as_ref() == Some(head)).map(|of| of.order)
 }
 
 /// Returns true if a copy that is filled may be told that it lacks what is unfound.

@@ -19,7 +19,8 @@
 
 use super::Primary;
 use super::lanes::{Job, Work};
-use super::recovery::Stepped;
+use super::members::Members;
+use super::recovery::{Stepped, newest_change_of};
 use crate::api::Ctx;
 use crate::body::{Body, Progress};
 use crate::core::Core;
@@ -39,30 +40,39 @@ pub(crate) struct Remake {
     attributes: Vec<ObjectChange>,
 }
 
-impl Primary {
-    /// Returns how many shards of an object are there, the own one among them.
-    fn holds_enough(&self, core: &Core, me: CopyId, object: &HObject) -> bool {
-        let mut holders = self.members.shards_of(object);
+impl Members {
+    /// Returns true if enough shards of an object are there, the own one among them if it is. `me`: the copy here.
+    fn hold_enough(&self, core: &Core, me: CopyId, object: &HObject) -> bool {
+        let mut holders = self.shards_of(object);
         holders.extend((!core.missing.contains_key(object)).then_some(me));
         core.scheme.can_make(&holders)
     }
 
     /// Heads and clones of an object of which some copy lacks its shard, this one too.
     fn lacking_of(&self, core: &Core, head: &HObject) -> BTreeSet<HObject> {
-        let lists = self.members.all.values().map(|member| &member.missing);
+        let lists = self.all.values().map(|member| &member.missing);
         let elsewhere = lists.flat_map(|list| missing_of(list, head).cloned().collect::<Vec<_>>());
         missing_of(&core.missing, head).cloned().chain(elsewhere).collect()
     }
 
     /// Returns true if some shard of this head, or of one of its clones, is lacking, and there are too few to make it of. Never of
     /// copies: what one lacks is brought from another one, or missing here.
-    pub(crate) fn is_beyond_repair(&self, core: &Core, head: &HObject) -> bool {
+    pub(crate) fn are_too_few(&self, core: &Core, head: &HObject) -> bool {
         let me = CopyId { osd: types::HOLE, shard: core.id.shard };
-        !core.scheme.is_whole()
-            && self.members.anybody_lacks_of(head)
-            && self.lacking_of(core, head).iter().any(|object| !self.holds_enough(core, me, object))
+        let lacking = || self.lacking_of(core, head).into_iter();
+        !core.scheme.is_whole() && lacking().any(|object| !self.hold_enough(core, me, &object))
     }
 
+    /// Returns true if a copy has promised the change at this place, or is sent none.
+    pub(crate) fn has_promised(&self, copy: CopyId, order: Option<u64>) -> bool {
+        match (order, self.all.get(&copy)) {
+            (Some(order), Some(member)) => member.stream.oldest() > order,
+            _ => true,
+        }
+    }
+}
+
+impl Primary {
     /// Takes a step in making what is lacking of an object.
     pub(crate) fn remake_step(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, job: &mut Job) -> Result<Stepped, Unread> {
         let Work::Bring(bring) = &job.work else { return Ok(Stepped::Done) };
@@ -81,7 +91,7 @@ impl Primary {
         if bring.at.is_first() && bring.remake.is_none() {
             let mut targets = self.targets(&object, bring.filled);
             targets.extend(core.missing.contains_key(&object).then_some(me));
-            let nothing = targets.is_empty() || !self.holds_enough(core, me, &object);
+            let nothing = targets.is_empty() || !self.members.hold_enough(core, me, &object);
             if let Work::Bring(bring) = &mut job.work {
                 bring.targets = targets;
                 if nothing {
@@ -100,7 +110,7 @@ impl Primary {
 
     /// Heads and clones that are to be made. A copy that is filled gets all of them.
     fn list_lacking(&self, core: &Core, ctx: &Ctx<'_>, job: &Job) -> Result<VecDeque<HObject>, Unread> {
-        let mut all = self.lacking_of(core, &job.head);
+        let mut all = self.members.lacking_of(core, &job.head);
         if matches!(&job.work, Work::Bring(bring) if bring.filled.is_some()) {
             all.extend(core.names_of(ctx, job.hold, &job.head)?);
         }
@@ -172,9 +182,8 @@ impl Primary {
     /// Asks a copy for the record and the attributes of an object that is missing here: for a part without data.
     fn ask_for_record(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, job: &Job, object: &HObject) -> Stepped {
         let holders = self.members.shards_of(object);
-        let newest = self.newest_change_of(&job.head);
-        let answers = |copy: &CopyId| self.has_promised(*copy, newest);
-        let Some(from) = core.scheme.source(&holders, answers) else {
+        let newest = newest_change_of(&self.pending, &job.head);
+        let Some(from) = core.scheme.source(&holders, |copy| self.members.has_promised(*copy, newest)) else {
             self.recovery.parked.push(job.hold);
             return Stepped::Waits;
         };

@@ -84,7 +84,7 @@ impl Primary {
         shares: Option<&Shares>,
         (op, hold): (OpKey, Option<Hold>),
     ) -> Result<(), Refused> {
-        self.note_stable(core, &mut body);
+        self.stable.note(core, &mut body);
         let encoded = if self.members.all.is_empty() { Vec::new() } else { self.members.encode(&core.scheme, &body, shares) };
         let commit = core.apply(ctx, body, hold)?;
         self.ship(core, ctx, op, commit, encoded);

@@ -25,6 +25,8 @@ const IDLE: Duration = Duration::from_millis(250);
 #[derive(Default)]
 pub(crate) struct Stable {
     version: EVersion,
+    /// The group has shards, and serves.
+    serves: bool,
     /// Time when the copies are told, if nothing tells them before.
     due: Option<Mono>,
 }
@@ -40,50 +42,51 @@ impl Stable {
             self.version = self.version.max(pending.version);
         }
     }
-}
 
-impl Primary {
     /// Returns true if a change can never be undone any more.
-    pub(crate) fn is_stable(&self, version: EVersion) -> bool {
-        version <= self.stable.version
+    pub(crate) fn reaches(&self, version: EVersion) -> bool {
+        version <= self.version
     }
 
     /// The group begins to serve: all copies took up its log.
-    pub(crate) fn all_is_stable(&mut self, core: &Core, now: Mono) {
+    pub(crate) fn begin(&mut self, core: &Core, now: Mono) {
         if !core.scheme.is_whole() {
-            self.stable.version = core.info.last_update;
-            self.plan_to_tell_stable(core, now);
+            (self.version, self.serves) = (core.info.last_update, true);
+            self.plan(core, now);
         }
     }
 
     /// Plans to tell the copies what is stable, if they do not know it.
-    pub(crate) fn plan_to_tell_stable(&mut self, core: &Core, now: Mono) {
-        if self.is_active() && !core.scheme.is_whole() && self.stable.version > core.info.stable {
-            self.stable.due.get_or_insert(now.plus(IDLE));
+    pub(crate) fn plan(&mut self, core: &Core, now: Mono) {
+        if self.serves && self.version > core.info.stable {
+            self.due.get_or_insert(now.plus(IDLE));
         }
     }
 
     /// Lets a body tell what is stable.
-    pub(crate) fn note_stable(&mut self, core: &Core, body: &mut Body) {
-        if self.is_active() && !core.scheme.is_whole() {
-            let stable = self.stable.version;
+    pub(crate) fn note(&mut self, core: &Core, body: &mut Body) {
+        if self.serves {
+            let stable = self.version;
             #[cfg(feature = "sim")]
-            let stable =
-                if core.mistake == Some(crate::selfcheck::Mistake::StableEarly) { core.info.last_update } else { stable };
+            let stable = if core.mistake == Some(crate::selfcheck::Mistake::StableEarly) { core.info.last_update } else { stable };
             if stable > core.info.stable {
                 body.stable = stable;
             }
-            self.stable.due = None;
+            self.due = None;
         }
     }
 
+    /// Returns true if it is time to tell the copies.
+    fn is_due(&mut self, core: &Core, now: Mono) -> bool {
+        self.due.take_if(|due| *due <= now).is_some() && self.version > core.info.stable
+    }
+}
+
+impl Primary {
     /// Tells the copies what is stable, once it is time.
     pub(crate) fn tell_stable(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
-        if self.stable.due.is_some_and(|due| due <= ctx.now.mono) {
-            self.stable.due = None;
-            if self.stable.version > core.info.stable {
-                self.change_unlogged(core, ctx, Body::default());
-            }
+        if self.stable.is_due(core, ctx.now.mono) {
+            self.change_unlogged(core, ctx, Body::default());
         }
     }
 }

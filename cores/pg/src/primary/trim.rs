@@ -150,7 +150,7 @@ impl Primary {
             return false;
         }
         let upto = *self.trim.upto.get_or_insert(core.info.last_update);
-        let waits = !self.is_stable(upto);
+        let waits = !self.stable.reaches(upto);
         if !waits {
             self.trim.upto = None;
         }

@@ -94,6 +94,35 @@ pub(crate) struct Plan {
     pub(crate) backfill: Vec<CopyId>,
 }
 
+#[cfg(feature = "sim")]
+impl Plan {
+    /// Makes a mistake about up to where the log of shards counts.
+    pub(crate) fn spoilt(
+        self,
+        mistake: Option<crate::selfcheck::Mistake>,
+        infos: &BTreeMap<CopyId, PeerInfo>,
+        least: usize,
+    ) -> Self {
+        use crate::selfcheck::Mistake;
+        let whole = infos.iter().filter(|(_, peer)| peer.history.created > 0 && peer.history.is_complete());
+        let mut heads: Vec<(EVersion, u32, CopyId)> =
+            whole.map(|(copy, peer)| (peer.info.last_update, peer.history.started, *copy)).collect();
+        heads.sort_unstable();
+        let Some((longest, _, leader)) = heads.last().copied().filter(|_| self.cut.is_some()) else { return self };
+        let begun = heads.iter().map(|(_, started, _)| *started).max();
+        let cut = match mistake {
+            Some(Mistake::LongestLog) => longest,
+            Some(Mistake::KthLog) => heads[heads.len().saturating_sub(least)].0,
+            Some(Mistake::LowestOfAll) => heads[0].0,
+            Some(Mistake::BelieveBegun) => {
+                heads.iter().filter(|(_, started, _)| Some(*started) == begun).map(|(head, ..)| *head).min().unwrap_or(longest)
+            }
+            _ => return self,
+        };
+        Self { cut: Some(cut), leader, ..self }
+    }
+}
+
 /// What becomes of an object on a copy that carried out an entry that does not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Undo {
