@@ -71,7 +71,7 @@ pub use config::{OPTIONS, OptionRow, Options, OsdConfig};
 pub use memory::store_share;
 pub use peers::Neighbours;
 #[cfg(feature = "sim")]
-pub use pg::{Mistake, Sizes, change_in, omap_in, version_in};
+pub use pg::{Mistake, Sizes, change_in, omap_in, shards_in, version_in};
 pub use scrubs::ScrubOptions;
 #[cfg(feature = "sim")]
 pub use selfcheck::Answered;

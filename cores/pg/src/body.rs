@@ -86,6 +86,8 @@ pub(crate) struct Body {
     pub(crate) purged: Intervals,
     /// The group is clean since this epoch; 0: nothing is said.
     pub(crate) clean: Epoch,
+    /// In a group of shards: up to here nothing is ever undone, so what is kept for that goes. Zero: nothing is said.
+    pub(crate) stable: EVersion,
     /// For a copy that lacked something.
     pub(crate) progress: Option<Box<Progress>>,
 }
@@ -158,7 +160,11 @@ impl Body {
         self.delta.encode(w);
         put_intervals(w, &self.purged);
         w.num(self.clean.into());
-        w.num(u64::from(self.progress.is_some()));
+        let stable = self.stable != EVersion::default();
+        w.num(u64::from(self.progress.is_some()) | u64::from(stable) << 1);
+        if stable {
+            put_version(w, self.stable);
+        }
         if let Some(progress) = &self.progress {
             w.list(progress.recovered.iter(), put_name);
             let (parts, lacks) = (!progress.bases.is_empty(), !progress.lacks.is_empty());
@@ -182,8 +188,11 @@ impl Body {
         let objects = r.list(|r| get_changes(r, data))?;
         let index = r.list(|r| get_index(r, pool))?;
         let delta = Stats::decode(r, layout)?;
-        let mut body = Self { entries, objects, index, delta, purged: get_intervals(r)?, clean: r.num32()?, progress: None };
-        if r.num()? != 0 {
+        let (purged, clean) = (get_intervals(r)?, r.num32()?);
+        let more = r.num()?;
+        let stable = if more & 2 != 0 { get_version(r)? } else { EVersion::default() };
+        let mut body = Self { entries, objects, index, delta, purged, clean, stable, progress: None };
+        if more & 1 != 0 {
             let mut progress = Progress { recovered: r.list(get_name)?, ..Progress::default() };
             let flags = r.num()?;
             progress.complete = flags & 2 != 0;

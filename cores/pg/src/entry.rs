@@ -5,6 +5,7 @@
 use crate::changed::{Changed, Part};
 use crate::codec::{Parser, Writer};
 use crate::meta::{get_object, get_version, layout, put_object, put_version};
+use crate::stats::{self, Stats};
 use bytes::Bytes;
 use denc::{DecodeError, Result};
 use std::sync::Arc;
@@ -14,6 +15,8 @@ use types::{EVersion, HObject, PoolId, ReqId, SnapId, UTime};
 const LAYOUT: u64 = 1;
 /// Layout of an entry that says it: the part stands behind all else.
 const WITH_PART: u64 = 2;
+/// Layout of an entry of a group of shards that says what was before it.
+const WITH_BEFORE: u64 = 3;
 
 /// What a log entry says happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,6 +87,52 @@ fn get_reqid(r: &mut Parser<'_>) -> Result<ReqId> {
     Ok(ReqId { kind, num: r.int()?, tid: r.num()?, inc: r.int32()? })
 }
 
+/// What an entry's object was before it, on each shard alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Was {
+    /// As it is: the entry changes nothing of the object itself.
+    Same,
+    /// Not there.
+    Absent,
+    /// It had this record. Each shard keeps the object as it was, as the generation with the entry's version
+    /// ([`LogEntry::generation`]).
+    Kept(Bytes),
+}
+
+/// What was before an entry: enough to undo it, where each copy has a shard and nobody else can give it back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Before {
+    pub(crate) was: Was,
+    /// What the change added to the group's statistics. Of several entries of one change, the last one has it.
+    pub(crate) delta: Stats,
+}
+
+impl Before {
+    fn put(&self, w: &mut Writer) {
+        match &self.was {
+            Was::Same => w.num(0),
+            Was::Absent => w.num(1),
+            Was::Kept(record) => {
+                w.num(2);
+                w.bytes(record);
+            }
+        }
+        w.num(self.delta.layout());
+        self.delta.encode(w);
+    }
+
+    fn get(r: &mut Parser<'_>) -> Result<Self> {
+        let was = match r.num()? {
+            0 => Was::Same,
+            1 => Was::Absent,
+            2 => Was::Kept(r.shared()?),
+            _ => return Err(DecodeError::Invalid("what was before a log entry")),
+        };
+        let layout = stats::get_layout(r)?;
+        Ok(Self { was, delta: Stats::decode(r, layout)? })
+    }
+}
+
 /// An entry of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LogEntry {
@@ -97,13 +146,27 @@ pub(crate) struct LogEntry {
     pub(crate) snaps: Vec<u64>,
     /// What of the object changed, if it was there before.
     pub(crate) changed: Changed,
+    /// In a group of shards: what was before it.
+    pub(crate) before: Option<Box<Before>>,
     pub(crate) done: Done,
 }
 
 impl LogEntry {
+    /// The generation under which each shard keeps the object as it was before the entry; `None`: nothing is kept.
+    pub(crate) fn generation(&self) -> Option<u64> {
+        let kept = self.before.as_ref().is_some_and(|before| matches!(before.was, Was::Kept(_)));
+        kept.then_some(self.done.version.version)
+    }
+
     pub(crate) fn encode(&self) -> Bytes {
         let mut w = Writer(Vec::with_capacity(64 + self.object.name.len()));
-        w.num(if self.changed == Changed::All { LAYOUT } else { WITH_PART });
+        // Offsets of one shard say nothing about others: no entry has both.
+        debug_assert!(self.before.is_none() || self.changed == Changed::All);
+        w.num(match (&self.before, &self.changed) {
+            (Some(_), _) => WITH_BEFORE,
+            (None, Changed::All) => LAYOUT,
+            (None, Changed::Part(_)) => WITH_PART,
+        });
         w.num(self.kind as u64);
         put_object(&mut w, &self.object);
         // The head's snapshot id is the largest but one: turned so that it takes one byte.
@@ -112,8 +175,10 @@ impl LogEntry {
         w.denc(&self.mtime);
         w.list(self.snaps.iter(), |w, s| w.num(*s));
         put_done(&mut w, &self.done);
-        if let Changed::Part(part) = &self.changed {
-            part.put(&mut w);
+        match (&self.before, &self.changed) {
+            (Some(before), _) => before.put(&mut w),
+            (None, Changed::Part(part)) => part.put(&mut w),
+            (None, Changed::All) => {}
         }
         w.finish()
     }
@@ -121,7 +186,7 @@ impl LogEntry {
     pub(crate) fn decode(bytes: &[u8], pool: PoolId) -> Result<Self> {
         let mut r = Parser::new(bytes);
         let layout = r.num()?;
-        if layout != LAYOUT && layout != WITH_PART {
+        if !(LAYOUT..=WITH_BEFORE).contains(&layout) {
             return Err(DecodeError::Invalid("layout of a log entry"));
         }
         let kind = match r.num()? {
@@ -139,8 +204,9 @@ impl LogEntry {
         let (prior, mtime, snaps) = (get_version(&mut r)?, r.denc()?, r.list(Parser::num)?);
         let done = get_done(&mut r)?;
         let changed = if layout == WITH_PART { Changed::Part(Part::get(&mut r)?) } else { Changed::All };
+        let before = if layout == WITH_BEFORE { Some(Box::new(Before::get(&mut r)?)) } else { None };
         r.0.finish()?;
-        Ok(Self { kind, object, prior, mtime, snaps, changed, done })
+        Ok(Self { kind, object, prior, mtime, snaps, changed, before, done })
     }
 }
 
@@ -185,6 +251,7 @@ mod tests {
             mtime: UTime { sec: 9, nsec: 1 },
             snaps: vec![5, 4],
             changed: Changed::All,
+            before: None,
             done: done(),
         };
         let bytes = entry.encode();
@@ -201,6 +268,18 @@ mod tests {
         assert_eq!(with_part[1..bytes.len()], bytes[1..], "the part stands behind all else");
         assert_eq!(LogEntry::decode(&with_part, 3), Ok(entry));
         assert!((0..with_part.len()).all(|n| LogEntry::decode(&with_part[..n], 3).is_err()));
+        for was in [Was::Same, Was::Absent, Was::Kept(Bytes::from_static(b"record"))] {
+            let delta = Stats { bytes: -5, objects: 1, ..Stats::default() };
+            let keeps = matches!(was, Was::Kept(_));
+            let before = Some(Box::new(Before { was, delta }));
+            let entry = LogEntry { before, ..LogEntry::decode(&bytes, 3).expect("an entry") };
+            assert_eq!(entry.generation(), keeps.then_some(9));
+            let with_before = entry.encode();
+            assert_eq!(with_before[0], 3);
+            assert_eq!(with_before[1..bytes.len()], bytes[1..], "what was before stands behind all else");
+            assert_eq!(LogEntry::decode(&with_before, 3), Ok(entry));
+            assert!((0..with_before.len()).all(|n| LogEntry::decode(&with_before[..n], 3).is_err()));
+        }
         let plain = Done { returns: None, ..done() };
         let empty = Done { returns: Some(Box::new([])), ..done() };
         let page = encode_page(&[&done(), &plain, &empty]);

@@ -334,6 +334,17 @@ impl LogPart {
         self.history.created > 0 && rises(self.common, &self.entries) && last <= self.info.last_update
     }
 
+    /// Leaves out what came behind a version: it does not count.
+    pub(crate) fn end_at(&mut self, cut: EVersion) {
+        let counts = self.entries.partition_point(|entry| entry.done.version <= cut);
+        for entry in self.entries.drain(counts..) {
+            if let Some(before) = &entry.before {
+                self.info.stats.subtract(&before.delta);
+            }
+        }
+        self.info.last_update = self.info.last_update.min(cut);
+    }
+
     fn put(&self, w: &mut Writer) {
         w.bytes(&self.info.encode());
         self.history.put(w);
@@ -653,7 +664,7 @@ pub(crate) mod samples {
         let done = Done { version: EVersion::new(40, 9), user_version: 9, reqid, ..Done::default() };
         let prior = EVersion::new(39, 8);
         let (mtime, changed) = (UTime { sec: 5, nsec: 6 }, Changed::All);
-        LogEntry { kind: Kind::Modify, object: head().into(), prior, mtime, snaps: vec![3], changed, done }
+        LogEntry { kind: Kind::Modify, object: head().into(), prior, mtime, snaps: vec![3], changed, before: None, done }
     }
 
     /// A small change as a client's write makes it.

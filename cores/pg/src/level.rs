@@ -15,7 +15,7 @@ use crate::missing::Lack;
 use crate::object::Piece;
 use crate::stats::Stats;
 use objectstore::{ObjectChange, ObjectChanges};
-use types::{Feature, level::Level};
+use types::{EVersion, Feature, level::Level};
 
 /// A part of a message.
 pub(crate) trait Leveled {
@@ -55,8 +55,8 @@ impl Leveled for Stats {
 
 impl Leveled for Info {
     fn level(&self) -> Level {
-        let Self { last_update: _, user_version: _, log_tail: _, stats } = self;
-        stats.level()
+        let Self { last_update: _, user_version: _, log_tail: _, stable, stats } = self;
+        stats.level().max(with(Feature::Shards, *stable != EVersion::default()))
     }
 }
 
@@ -70,12 +70,13 @@ impl Leveled for History {
 
 impl Leveled for LogEntry {
     fn level(&self) -> Level {
-        let Self { kind, object: _, prior: _, mtime: _, snaps: _, changed, done: _ } = self;
+        let Self { kind, object: _, prior: _, mtime: _, snaps: _, changed, before, done: _ } = self;
         let lost = match kind {
             Kind::Modify | Kind::Clone | Kind::Delete | Kind::Error => false,
             Kind::LostRevert | Kind::LostDelete => true,
         };
-        with(Feature::LostEntries, lost).max(with(Feature::Parts, *changed != Changed::All))
+        let parts = with(Feature::Parts, *changed != Changed::All);
+        with(Feature::LostEntries, lost).max(parts).max(with(Feature::Shards, before.is_some()))
     }
 }
 
@@ -129,12 +130,13 @@ impl Leveled for Piece {
 
 impl Leveled for Body {
     fn level(&self) -> Level {
-        let Self { entries, objects, index: _, delta, purged: _, clean: _, progress } = self;
+        let Self { entries, objects, index: _, delta, purged: _, clean: _, stable, progress } = self;
+        let stable = with(Feature::Shards, *stable != EVersion::default());
         let progress = progress.as_ref().map_or(Level::FIRST, |progress| {
             let Progress { recovered: _, backfill: _, complete: _, bases, lacks } = &**progress;
             with(Feature::Parts, !bases.is_empty()).max(with(Feature::UnfoundPassed, !lacks.is_empty()))
         });
-        highest([of_all(entries), of_all(objects), delta.level(), progress])
+        highest([of_all(entries), of_all(objects), delta.level(), stable, progress])
     }
 }
 

@@ -123,5 +123,5 @@ pub use primary::unfound::Mercy;
 pub use recorder::{CopyTime, Nobody, OpKey, Recorder, Step};
 pub use replica::aside::is_aside;
 #[cfg(feature = "sim")]
-pub use selfcheck::{Mistake, change_in, omap_in, version_in};
+pub use selfcheck::{Mistake, change_in, omap_in, shards_in, version_in};
 pub use sizes::Sizes;

@@ -130,9 +130,14 @@ pub(crate) struct Info {
     pub(crate) user_version: u64,
     /// Everything up to here left the log.
     pub(crate) log_tail: EVersion,
+    /// In a group of shards: up to here nothing is ever undone, so nothing of what was before is kept.
+    pub(crate) stable: EVersion,
     /// Usage.
     pub(crate) stats: Stats,
 }
+
+/// What the layout of an info is above that of its statistics, if it has [`Info::stable`].
+const WITH_STABLE: u64 = 2;
 
 pub(crate) fn put_version(w: &mut Writer, v: EVersion) {
     w.num(v.epoch.into());
@@ -146,19 +151,26 @@ pub(crate) fn get_version(r: &mut Parser<'_>) -> Result<EVersion> {
 impl Info {
     pub(crate) fn encode(&self) -> Bytes {
         let mut w = Writer(Vec::with_capacity(64));
-        w.num(self.stats.layout());
+        let stable = self.stable != EVersion::default();
+        w.num(self.stats.layout() + if stable { WITH_STABLE } else { 0 });
         put_version(&mut w, self.last_update);
         w.num(self.user_version);
         put_version(&mut w, self.log_tail);
+        if stable {
+            put_version(&mut w, self.stable);
+        }
         self.stats.encode(&mut w);
         w.finish()
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
         let mut r = Parser::new(bytes);
-        let layout = stats::get_layout(&mut r)?;
+        let layout = r.num()?;
         let (last_update, user_version, log_tail) = (get_version(&mut r)?, r.num()?, get_version(&mut r)?);
-        let info = Self { last_update, user_version, log_tail, stats: Stats::decode(&mut r, layout)? };
+        let with_stable = layout > WITH_STABLE;
+        let stable = if with_stable { get_version(&mut r)? } else { EVersion::default() };
+        let layout = stats::known_layout(if with_stable { layout - WITH_STABLE } else { layout })?;
+        let info = Self { last_update, user_version, log_tail, stable, stats: Stats::decode(&mut r, layout)? };
         r.0.finish()?;
         Ok(info)
     }
@@ -194,11 +206,24 @@ mod tests {
     #[test]
     fn info_comes_back() {
         let stats = Stats { bytes: 5 << 30, objects: 3, rd: -1, ..Stats::default() };
-        let info = Info { last_update: EVersion::new(4, 9), user_version: 9, log_tail: EVersion::new(1, 2), stats };
+        let info = Info {
+            last_update: EVersion::new(4, 9),
+            user_version: 9,
+            log_tail: EVersion::new(1, 2),
+            stable: EVersion::default(),
+            stats,
+        };
         assert_eq!(Info::decode(&info.encode()), Ok(info.clone()));
         let stats = Stats { large_omaps: 2, ..stats };
         let large = Info { stats, ..info.clone() };
         assert_eq!((info.encode()[0], large.encode()[0]), (1, 2));
-        assert_eq!(Info::decode(&large.encode()), Ok(large));
+        assert_eq!(Info::decode(&large.encode()), Ok(large.clone()));
+        for of_shards in [info, large].map(|info| Info { stable: EVersion::new(4, 7), ..info }) {
+            let bytes = of_shards.encode();
+            assert_eq!(u64::from(bytes[0]), of_shards.stats.layout() + 2);
+            assert_eq!(Info::decode(&bytes), Ok(of_shards));
+            assert!((0..bytes.len()).all(|n| Info::decode(&bytes[..n]).is_err()));
+        }
+        assert!(Info::decode(&[5, 0, 0, 0, 0, 0]).is_err() && Info::decode(&[0, 0, 0, 0, 0, 0]).is_err());
     }
 }

@@ -136,7 +136,7 @@ mod tests {
         let changed = Changed::of(&[ObjectChange::Write(block * 4096, Rope::from(vec![1; 10]))]);
         let done = Done { version: version(at), ..Done::default() };
         let (kind, object, mtime, snaps) = (Kind::Modify, HObject::default().into(), UTime::ZERO, Vec::new());
-        LogEntry { kind, object, prior: version(prior), mtime, snaps, changed, done }
+        LogEntry { kind, object, prior: version(prior), mtime, snaps, changed, before: None, done }
     }
 
     #[test]

@@ -36,15 +36,37 @@ pub(crate) struct Question {
     pub(crate) wants: Vec<Want>,
 }
 
-/// Parts of other shards that came for one job.
+/// Parts of other shards that came for one job, and shards of which none can come.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Pieces(Vec<(Want, Rope)>);
+pub(crate) struct Pieces {
+    parts: Vec<(Want, Rope)>,
+    /// Of these objects nothing can be had of these shards: nobody holds them, or who does lacks the object.
+    given_up: Vec<(Arc<HObject>, ShardId)>,
+}
 
 impl Pieces {
+    /// Notes that nothing can be had of a shard of an object. What came of it before goes.
+    pub(crate) fn give_up(&mut self, object: &Arc<HObject>, shard: ShardId) {
+        self.parts.retain(|(of, _)| of.shard != shard || of.object != *object);
+        if !self.is_given_up(object, shard) {
+            self.given_up.push((object.clone(), shard));
+        }
+    }
+
+    /// Returns true if nothing can be had of a shard of an object.
+    pub(crate) fn is_given_up(&self, object: &Arc<HObject>, shard: ShardId) -> bool {
+        self.given_up.iter().any(|(of, given_up)| *given_up == shard && of == object)
+    }
+
+    /// Forgets what came, and keeps what is known of shards.
+    pub(crate) fn clear(&mut self) {
+        self.parts.clear();
+    }
+
     /// Adds what came for a want. The bytes are as many as were wanted.
     pub(crate) fn add(&mut self, want: Want, data: Rope) {
         debug_assert_eq!(data.len() as u64, want.range.end - want.range.start);
-        self.0.push((want, data));
+        self.parts.push((want, data));
     }
 
     /// Returns bytes of a shard.
@@ -56,7 +78,7 @@ impl Pieces {
         let mut data = Rope::new();
         while at < end {
             let same = |of: &Want| of.shard == want.shard && of.version == want.version && of.object == want.object;
-            let found = self.0.iter().find(|(of, _)| of.range.contains(&at) && same(of));
+            let found = self.parts.iter().find(|(of, _)| of.range.contains(&at) && same(of));
             let Some((of, piece)) = found else { return Err(at..end) };
             let upto = of.range.end.min(end);
             data.append(piece.slice((at - of.range.start) as usize, (upto - at) as usize));
@@ -85,5 +107,9 @@ mod tests {
         assert_eq!(read(want(3, 1, 9..12)), Err(9..12));
         assert_eq!(read(want(4, 1, 10..14)), Err(10..14), "another version");
         assert_eq!(read(want(3, 2, 10..14)), Err(10..14), "another shard");
+        let (mut pieces, object) = (pieces.clone(), Arc::default());
+        pieces.give_up(&object, ShardId(1));
+        assert!(pieces.is_given_up(&object, ShardId(1)) && !pieces.is_given_up(&object, ShardId(2)));
+        assert!(pieces.read(&want(3, 1, 11..12)).is_err(), "what came before may be wrong, too");
     }
 }

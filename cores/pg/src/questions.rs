@@ -165,11 +165,6 @@ impl Questions {
         self.open.retain(|(to, subject), _| !unwanted(*to, subject));
     }
 
-    /// Drops what was asked for a job that is over.
-    pub(crate) fn withdraw_job(&mut self, job: Hold) {
-        self.open.retain(|_, open| open.job != Some(job));
-    }
-
     /// Returns all open questions: to whom, and about what.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (CopyId, &Subject, &Open)> {
         self.open.iter().map(|((to, subject), open)| (*to, subject, open))

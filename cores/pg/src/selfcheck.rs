@@ -26,6 +26,14 @@ pub fn omap_in(record: &[u8]) -> Option<bool> {
     crate::info::ObjectInfo::decode(record).ok().map(|info| info.omap)
 }
 
+/// What a store's record of an object in shards says of it: version, bytes of the object, bytes of a chunk; `None` if it is no such
+/// record.
+#[cfg(feature = "sim")]
+pub fn shards_in(record: &[u8]) -> Option<(types::EVersion, u64, u64)> {
+    let info = crate::info::ObjectInfo::decode(record).ok()?;
+    Some((info.version, info.size?, info.layout?.chunk))
+}
+
 /// Returns what a group of this pool notes with this key: which object's head it changed, by which version, and
 /// whether that removed it. `None` if it notes something else.
 #[cfg(feature = "sim")]
@@ -127,4 +135,22 @@ pub enum Mistake {
     PassMissing,
     /// Clients never wait for a copy that is filled, however much is under way to it.
     NeverHoldBack,
+    /// What is kept to undo a change of shards goes before the change is durable on all of them.
+    StableEarly,
+    /// What is kept to undo changes of shards is forgotten, and so never goes.
+    ForgetKept,
+    /// A primary of shards lets others undo what does not count, and undoes nothing itself.
+    UndoElsewhere,
+    /// Of shards the longest log counts.
+    LongestLog,
+    /// Of shards what k of them have counts.
+    KthLog,
+    /// Of shards what all have counts that are heard, those too that were away.
+    LowestOfAll,
+    /// An interval of shards that some of its copies never began counts.
+    BelieveBegun,
+    /// One survivor of an interval of shards is enough.
+    LeastOne,
+    /// A change of shards is acknowledged when all but one of them have it durably.
+    AckByMost,
 }

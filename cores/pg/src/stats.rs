@@ -100,7 +100,12 @@ figures! {
 /// # Errors
 /// A layout of a newer program.
 pub(crate) fn get_layout(r: &mut Parser<'_>) -> Result<u64> {
-    match r.num()? {
+    known_layout(r.num()?)
+}
+
+/// Refuses the number of a layout that is not known.
+pub(crate) fn known_layout(layout: u64) -> Result<u64> {
+    match layout {
         known @ (FIRST | WITH_LARGE_OMAPS) => Ok(known),
         _ => Err(DecodeError::Invalid("layout of a record with figures")),
     }

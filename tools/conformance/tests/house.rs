@@ -439,7 +439,7 @@ const CALLS: [(&str, &str, usize); 9] = [
     ("msgr", "Messenger", 60),
     ("osd", "Osd", 160),
     ("pg", "Pg", 48),
-    ("pg", "Primary", 148),
+    ("pg", "Primary", 160),
     ("pg", "Run", 115),
     ("quorum", "Node", 195),
     ("store", "Store", 110),

@@ -68,6 +68,8 @@ pub struct Plan {
     pub size: u32,
     /// Copies without which nothing is served.
     pub min_size: u32,
+    /// The pool has shards: so many with data, and parities. Its size is all of them.
+    pub code: Option<(usize, usize)>,
     /// The monitor.
     pub mon: MonKind,
     /// How many of them there are; more than one are the product's.
@@ -134,6 +136,7 @@ impl Default for Plan {
             pg_num: 4,
             size: 1,
             min_size: 1,
+            code: None,
             mon: MonKind::StandIn,
             mons: 1,
             petitioners: (0, 0),
@@ -584,11 +587,16 @@ impl Cluster {
         let osds = self.plan.osds as u64;
         self.wait_until("all OSDs are up", Duration::from_secs(30), |s| s["osdmap"]["num_up_osds"] == osds)?;
         let (pool, pg_num) = (&self.plan.habits.pool, self.plan.pg_num);
-        let create = serde_json::json!({
-            "prefix": "osd pool create", "pool": pool, "pg_num": pg_num, "pgp_num": pg_num, "size": self.plan.size,
-            "format": "json"
-        });
-        self.command_ok(&create.to_string())?;
+        match self.plan.code {
+            Some(code) => self.make_pool_of_shards(code)?,
+            None => {
+                let create = serde_json::json!({
+                    "prefix": "osd pool create", "pool": pool, "pg_num": pg_num, "pgp_num": pg_num, "size": self.plan.size,
+                    "format": "json"
+                });
+                self.command_ok(&create.to_string())?;
+            }
+        }
         self.set_copies()?;
         let mons = self.plan.mons;
         if mons > 1 {
@@ -616,6 +624,24 @@ impl Cluster {
     /// Number of objects of an OSD that cannot be read.
     pub fn rotten(&self, osd: usize) -> usize {
         self.bad[osd].borrow().len()
+    }
+
+    /// Makes the pool of a code of so many data shards and parities.
+    fn make_pool_of_shards(&mut self, (k, m): (usize, usize)) -> Result<(), String> {
+        let (pool, pg_num) = (self.plan.habits.pool.clone(), self.plan.pg_num);
+        self.command_ok(r#"{"prefix":"config set","who":"mon","name":"mon_allow_erasure","value":"true"}"#)?;
+        let words = ["plugin=jerasure", "technique=reed_sol_van", "crush-failure-domain=osd"].map(String::from);
+        let words: Vec<String> = words.into_iter().chain([format!("k={k}"), format!("m={m}")]).collect();
+        let profile = serde_json::json!({ "prefix": "osd erasure-code-profile set", "name": "sim", "profile": words });
+        self.command_ok(&profile.to_string())?;
+        let create = serde_json::json!({
+            "prefix": "osd pool create", "pool": pool, "pg_num": pg_num, "pgp_num": pg_num, "pool_type": "erasure",
+            "erasure_code_profile": "sim", "format": "json"
+        });
+        self.command_ok(&create.to_string())?;
+        let overwrites =
+            serde_json::json!({ "prefix": "osd pool set", "pool": pool, "var": "allow_ec_overwrites", "val": "true" });
+        self.command_ok(&overwrites.to_string()).map(drop)
     }
 
     /// Gives the pool its copies.

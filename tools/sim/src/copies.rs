@@ -38,7 +38,8 @@ impl Cluster {
         }
         let end = self.world.now() + STRAYS;
         loop {
-            match self.compare_copies() {
+            let found = if self.plan.code.is_some() { self.compare_shards() } else { self.compare_copies() };
+            match found {
                 // What is not needed any more goes by itself, a little later.
                 Err(why) if self.world.now() >= end => {
                     let (_, _, groups) = self.command(r#"{"prefix":"pg dump","dumpcontents":["pgs_brief"]}"#)?;

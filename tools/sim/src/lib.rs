@@ -34,6 +34,7 @@ pub mod rng;
 pub mod scenario;
 mod schedule;
 mod scrubs;
+mod shards;
 pub mod storeworld;
 mod tide;
 pub mod trace;

@@ -16,7 +16,8 @@ use osd::Answered;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use types::{EVersion, Epoch, ObjectId};
+use types::object_id::CURRENT;
+use types::{EVersion, Epoch, HObject, ObjectId};
 
 /// The judge, shared by all OSDs of a cluster.
 #[derive(Default)]
@@ -94,7 +95,8 @@ struct Held {
 impl Held {
     fn look(store: &mut Meaning, pool: i64, name: &[u8], promised: EVersion) -> Self {
         let image = store.durable();
-        let all: Vec<ObjectId> = image.objects().filter(|o| o.pool == pool && o.name[..] == *name).cloned().collect();
+        let named = |o: &&ObjectId| o.generation == CURRENT && o.pool == pool && o.name[..] == *name;
+        let all: Vec<ObjectId> = image.objects().filter(named).cloned().collect();
         let head = all.iter().find(|object| object.is_head());
         let version = head.and_then(|head| version_of(image, head));
         let content = if version == Some(promised) { contents(image, all.clone()) } else { Vec::new() };
@@ -105,7 +107,12 @@ impl Held {
 }
 
 fn contents(image: &MemStore, objects: Vec<ObjectId>) -> Vec<(ObjectId, String)> {
-    objects.into_iter().map(|object| (object.clone(), content(image, &object).unwrap_or_else(|why| why))).collect()
+    let same = |object: ObjectId| {
+        // Shards have the record and the attributes in common.
+        let text = if object.shard.is_none() { content(image, &object) } else { crate::shards::record(image, &object) };
+        (ObjectId::whole(HObject::clone(&object.object)), text.unwrap_or_else(|why| why))
+    };
+    objects.into_iter().map(same).collect()
 }
 
 /// Returns what is wrong with what the members hold.

@@ -23,7 +23,9 @@ pub enum Kind {
     Quorum(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
     /// A cluster whose pools have several copies, which must be equal when nothing goes wrong any more.
     Copies(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
-    /// The same. At the end all OSDs lose their disks: no group may come to be anew.
+    /// A cluster whose pool has shards, which must be the code of each other when nothing goes wrong any more.
+    Shards(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
+    /// A cluster of copies. At the end all OSDs lose their disks: no group may come to be anew.
     Replaced(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
     /// The same. For a while the store of one OSD takes no writes, as a page of its index cannot be read.
     Impaired(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
@@ -184,6 +186,31 @@ fn copies_of(rng: &mut Rng) -> Plan {
     let separate_journal = plan.separate_journal && store != StoreKind::Reference;
     let (echo, mail, osds) = (rng.one_in(2), rng.one_in(4), osds as usize);
     Plan { osds, size, min_size, store, separate_journal, echo, mail, churn: false, habits, ..plan }
+}
+
+/// Pools of shards, on as many OSDs or one more.
+fn shards_of(rng: &mut Rng) -> Plan {
+    let plan = copies_of(rng);
+    let (k, m) = *rng.pick(&[(2, 1), (2, 2), (2, 2), (4, 2)]);
+    let (size, spare) = (k + m, rng.below(2) as usize);
+    let min_size = rng.between(k as u64, (k + 1) as u64) as u32;
+    let habits = Habits { asides: 0, sources: 0, no_omap: true, ..plan.habits };
+    Plan { osds: size + spare, size: size as u32, min_size, code: Some((k, m)), mail: false, habits, ..plan }
+}
+
+/// The same, one group, few objects that are written all the time, over a store that is trusted.
+fn shards_dense(rng: &mut Rng) -> Plan {
+    let plan = shards_of(rng);
+    let habits = Habits {
+        objects: rng.between(1, 3),
+        pause: Duration::from_millis(30),
+        budget: 200,
+        largest: rng.magnitude(2_000, 200_000),
+        snaps: Snaps::None,
+        rare: 0,
+        ..plan.habits
+    };
+    Plan { pg_num: 1, store: StoreKind::Reference, separate_journal: false, clients: 2, habits, ..plan }
 }
 
 /// The same, one group, few objects that are written all the time, over a store that is trusted.
@@ -510,6 +537,41 @@ pub const ALL: &[Scenario] = &[
         about: "two copies: changes wait on a slow disk when power is cut, words of an earlier interval come late, who serves is not heard",
         pause: Duration::from_secs(4),
         kind: Kind::Copies(pairs, &[&[Fault::SlowTail, Fault::LateWord, Fault::UnheardReign]]),
+    },
+    Scenario {
+        name: "shards",
+        about: "pools of shards of several codes, whose OSDs die, freeze, are slow, do not hear each other",
+        pause: SECOND,
+        kind: Kind::Shards(shards_of, &[COPIES, &[Fault::MonKill, Fault::ClientKill, Fault::Snap, Fault::SnapRemove]]),
+    },
+    Scenario {
+        name: "shards-turns",
+        about: "few objects in shards that are written all the time, and OSDs that die all the time, more than one at once",
+        pause: Duration::from_millis(400),
+        kind: Kind::Shards(
+            shards_dense,
+            &[
+                COPIES,
+                &[Fault::OsdKill, Fault::OsdPower, Fault::OsdAtWrite, Fault::OsdAtWrite, Fault::OsdFreeze, Fault::PeerOneWay],
+            ],
+        ),
+    },
+    Scenario {
+        name: "shards-torn",
+        about: "the same, and power is cut everywhere in the middle of changes that reach only some shards",
+        pause: Duration::from_millis(700),
+        kind: Kind::Shards(
+            shards_dense,
+            &[&[
+                Fault::Blackout,
+                Fault::Blackout,
+                Fault::OsdAtWrite,
+                Fault::OsdPower,
+                Fault::PeerOneWay,
+                Fault::PeerPartition,
+                Fault::SlowDisk,
+            ]],
+        ),
     },
     Scenario {
         name: "merges",
@@ -975,6 +1037,7 @@ pub fn run(scenario: &Scenario, seed: u64, options: &Options) -> Result<Report, 
         Kind::Copies(plan, faults) => run_cluster(scenario, plan, faults, rng, options, equal_copies),
         Kind::Replaced(plan, faults) => run_cluster(scenario, plan, faults, rng, options, replaced_disks),
         Kind::Impaired(plan, faults) => run_cluster(scenario, plan, faults, rng, options, impaired_copy),
+        Kind::Shards(plan, faults) => run_cluster(scenario, plan, faults, rng, options, whole_shards),
         Kind::Upgraded(plan, faults) => run_cluster(scenario, plan, faults, rng, options, upgraded),
         Kind::Scrubbed(plan, faults) => run_cluster(scenario, plan, faults, rng, options, scrubbed_copies),
         Kind::Downs(plan) => run_cluster(scenario, plan, &[], rng, options, downs),
@@ -1142,6 +1205,19 @@ fn equal_copies(cluster: &mut Cluster, nemesis: &mut Nemesis, _options: &Options
     cluster.check_copies()?;
     cluster.scrub_the_untrusted()?;
     cluster.count_asides()?;
+    let undecided = settle(cluster)?;
+    cluster.check_empty()?;
+    Ok(undecided)
+}
+
+/// Shards, and what goes wrong with them.
+fn whole_shards(cluster: &mut Cluster, nemesis: &mut Nemesis, _options: &Options) -> Result<u64, String> {
+    cluster.begin()?;
+    nemesis.rage(cluster, Duration::from_secs(90));
+    nemesis.relent(cluster)?;
+    cluster.wait_clients(Duration::from_secs(120))?;
+    cluster.wait_clean()?;
+    cluster.check_copies()?;
     let undecided = settle(cluster)?;
     cluster.check_empty()?;
     Ok(undecided)

@@ -25,6 +25,7 @@ impl Core {
     /// The store refuses; nothing was changed.
     pub(crate) fn apply(&mut self, ctx: &mut Ctx<'_>, body: Body, hold: Option<Hold>) -> Result<Commit, Refused> {
         let mut history = None;
+        let kept = self.kept_by(&body);
         let mut meta: Vec<MetaChange> = body.index.iter().map(crate::body::IndexChange::key).collect();
         if !body.purged.is_empty() || body.clean > 0 || body.progress.is_some() {
             let mut changed = self.history.clone();
@@ -52,15 +53,25 @@ impl Core {
             info.user_version = info.user_version.max(entry.done.user_version);
         }
         info.stats.add(&body.delta);
+        let mut objects = self.keep(&kept, &body.objects);
+        let collected = self.collected_by(&body.objects);
+        objects.extend(body.objects);
+        if body.stable > info.stable {
+            info.stable = body.stable;
+            objects.extend(self.drop_kept(body.stable));
+        }
         let mut retired = None;
-        if !body.entries.is_empty() || body.delta != Stats::default() {
+        if !body.entries.is_empty() || body.delta != Stats::default() || info.stable != self.info.stable {
             retired = self.retire(ctx, &mut info, &mut meta);
             meta.push(MetaChange::Set(Bytes::from_static(meta::INFO), info.encode()));
         }
         let first = body.entries.first().map(|entry| entry.done.version);
-        let collected = self.collected_by(&body.objects);
-        let commit = self.submit_own(ctx, body.objects, meta, hold, first, info.last_update)?;
+        let commit = self.submit_own(ctx, objects, meta, hold, first, info.last_update)?;
+        if self.info.stable != info.stable {
+            self.kept = self.kept.split_off(&(info.stable.version + 1));
+        }
         self.info = info;
+        self.kept.extend(kept);
         if let Some(history) = history {
             self.history = history;
         }
@@ -130,6 +141,9 @@ impl Core {
         }
         let oldest: Vec<&Done> = self.log.oldest(RETIRE).collect();
         let (first, last) = (oldest.first()?.version, oldest.last()?.version);
+        if !self.may_retire(info.stable, last) {
+            return None;
+        }
         let end = version_key(meta::LOG, last.version + 1);
         changes.push(MetaChange::RemoveRange(version_key(meta::LOG, 0), end));
         changes.push(MetaChange::Set(version_key(meta::DUPS, first.version), encode_page(&oldest)));

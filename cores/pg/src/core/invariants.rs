@@ -11,7 +11,18 @@ impl Core {
     pub(crate) fn self_check(&self) -> Result<(), String> {
         self.check_commits()?;
         self.check_log()?;
-        self.check_missing()
+        self.check_missing()?;
+        self.check_kept()
+    }
+
+    /// What is kept is of changes that may be undone, and that are there.
+    fn check_kept(&self) -> Result<(), String> {
+        let (stable, head) = (self.info.stable.version, self.info.last_update.version);
+        for (number, object) in &self.kept {
+            holds!(*number > stable, "{object} is kept as it was before version {number}, and {stable} is stable");
+            holds!(*number <= head, "{object} is kept as it was before version {number}, and the group is at {head}");
+        }
+        Ok(())
     }
 
     /// Commits come in the order of their tickets, and versions only rise.

@@ -6,12 +6,17 @@
 //! ([`crate::log::common`]).
 //!
 //! What becomes of an object that an entry changed which does not count, the pool's scheme says ([`crate::scheme`]): one of copies has it
-//! brought. All of it is one transaction: log, marks of missing objects, removals, the group's records.
+//! brought, one of shards has kept it as it was ([`super::kept`]). All of it is one transaction: log, marks of missing objects, removals,
+//! what is as it was again, the group's records.
+//!
+//! Of several entries of one object that do not count, the oldest says what was before all of them. So nothing is undone step by step:
+//! the object becomes what was kept for that one.
 //!
 //! A copy knows of what it takes up when it has taken it up, not before: its own log is read first, and if the interval ends meanwhile, the copy
 //! is where it was.
 
 use super::Core;
+use super::kept::Kept;
 use super::read::scan;
 use crate::api::Ctx;
 use crate::body::IndexChange;
@@ -19,12 +24,12 @@ use crate::entry::{Kind, LogEntry, encode_page};
 use crate::letter::LogPart;
 use crate::meta::{self, version_key};
 use crate::missing::{Lack, Missing};
-use crate::object::removal;
+use crate::object::{index_of, removal};
 use crate::scheme::{Scheme, Undo};
 use bytes::Bytes;
-use objectstore::{Hold, MetaChange, Refused, Unread};
-use std::collections::BTreeSet;
-use types::{HObject, SnapId};
+use objectstore::{Hold, MetaChange, ObjectChange, ObjectChanges, Refused, Unread, View};
+use std::collections::{BTreeMap, BTreeSet};
+use types::{EVersion, HObject, SnapId};
 
 /// A log that is being taken up.
 pub(crate) struct Merge {
@@ -34,6 +39,8 @@ pub(crate) struct Merge {
     follows: bool,
     /// Own entries behind the last common one.
     divergent: Vec<LogEntry>,
+    /// The log that counts ends where the own one has it, so the statistics are the own ones before those entries.
+    back: bool,
     /// Key of the last one read.
     after: Bytes,
     read: bool,
@@ -51,9 +58,22 @@ pub(crate) enum Merged {
     Unreadable(String),
 }
 
+/// An object that becomes what was kept of it.
+#[derive(Debug, PartialEq, Eq)]
+struct Restored {
+    /// Number of the generation.
+    generation: u64,
+    /// Its record then.
+    record: Bytes,
+    /// The version that it has then.
+    version: EVersion,
+}
+
 /// What two tails of the log mean for objects.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Effects {
+    /// As they were before an entry that does not count, where that was kept.
+    restored: BTreeMap<HObject, Restored>,
     /// Not there any more, or never was.
     removed: BTreeSet<HObject>,
     /// To be brought, with the version that is to come.
@@ -72,6 +92,7 @@ fn effects(scheme: &Scheme, divergent: &[LogEntry], entries: &[LogEntry], known:
             Undo::Remove if entry.kind == Kind::Clone => found.remove_clone(object, &entry.snaps),
             Undo::Remove => found.remove(object),
             Undo::Bring(lack) => found.miss(object, lack),
+            Undo::Restore { generation, record } => found.restore(object, Restored { generation, record, version: entry.prior }),
         }
     }
     for entry in entries {
@@ -96,6 +117,7 @@ fn effects(scheme: &Scheme, divergent: &[LogEntry], entries: &[LogEntry], known:
 impl Effects {
     fn remove(&mut self, object: HObject) {
         self.missing.remove(&object);
+        self.restored.remove(&object);
         if object.is_head() {
             self.index.push(IndexChange::Unwatched(object.clone()));
         }
@@ -112,6 +134,20 @@ impl Effects {
         self.removed.remove(&object);
         self.missing.insert(object, lack);
     }
+
+    fn restore(&mut self, object: HObject, restored: Restored) {
+        self.removed.remove(&object);
+        self.missing.remove(&object);
+        self.restored.insert(object, restored);
+    }
+
+    /// What was not kept is missing, as it was then.
+    fn lack_what_was_not_kept(&mut self, kept: impl Fn(&HObject, u64) -> bool) {
+        let gone: Vec<_> = self.restored.extract_if(.., |object, of| !kept(object, of.generation)).collect();
+        for (object, restored) in gone {
+            self.missing.entry(object).or_insert(Lack::whole(restored.version));
+        }
+    }
 }
 
 impl Core {
@@ -119,7 +155,29 @@ impl Core {
     pub(crate) fn merge(&mut self, ctx: &Ctx<'_>, part: Box<LogPart>, follows: bool) -> Merge {
         let read = part.anew || self.info.last_update == part.common;
         let after = version_key(meta::LOG, part.common.version);
-        Merge { hold: self.next_hold(ctx), part, follows, divergent: Vec::new(), after, read }
+        Merge { hold: self.next_hold(ctx), part, follows, divergent: Vec::new(), back: false, after, read }
+    }
+
+    /// Begins to go back in the own log: what came behind this version does not count.
+    pub(crate) fn go_back(&mut self, ctx: &Ctx<'_>, cut: EVersion) -> Merge {
+        let info = meta::Info { last_update: cut, ..self.info.clone() };
+        let part = LogPart { info, history: self.history.clone(), common: cut, ..LogPart::default() };
+        Merge { back: true, ..self.merge(ctx, Box::new(part), false) }
+    }
+
+    /// Returns what is kept of that which is to be restored.
+    fn look_for_kept(&self, ctx: &Ctx<'_>, hold: Hold, found: &Effects) -> Result<BTreeSet<HObject>, Unread> {
+        let mut kept = BTreeSet::new();
+        let store: &dyn View = &*ctx.store;
+        for (object, restored) in &found.restored {
+            match store.stat(hold, &self.generation(object, restored.generation)) {
+                Ok(Some(_)) => _ = kept.insert(object.clone()),
+                // What cannot be read is of no use.
+                Ok(None) | Err(Unread::Damaged(_)) => {}
+                Err(missing) => return Err(missing),
+            }
+        }
+        Ok(kept)
     }
 
     /// Goes on taking it up.
@@ -142,22 +200,47 @@ impl Core {
             }
             merge.read = !page.more;
         }
+        let mut found = effects(&self.scheme, &merge.divergent, &merge.part.entries, &self.missing_before(merge));
+        match self.look_for_kept(ctx, merge.hold, &found) {
+            Ok(kept) => found.lack_what_was_not_kept(|object, _| kept.contains(object)),
+            Err(Unread::Missing(wish)) => {
+                ctx.store.fetch(merge.hold, wish);
+                return Merged::Waits;
+            }
+            Err(Unread::Damaged(damage)) => return Merged::Unreadable(damage.what),
+        }
         ctx.store.release(merge.hold);
-        match self.take_up(ctx, merge) {
+        match self.take_up(ctx, merge, found) {
             Ok(()) => Merged::Done,
             Err(_) => Merged::Refused,
         }
     }
 
-    /// One transaction: the log, what is missing, what is gone, the group's records.
-    fn take_up(&mut self, ctx: &mut Ctx<'_>, merge: &Merge) -> Result<(), Refused> {
+    /// Returns what is missing as far as it matters to a log that is being taken up.
+    fn missing_before(&self, merge: &Merge) -> Missing {
+        if merge.part.anew { Missing::new() } else { self.missing.clone() }
+    }
+
+    /// Returns how objects become what they were: those that are restored, and the end of all else that was kept for entries that do
+    /// not count.
+    fn restorations(&self, merge: &Merge, restored: &BTreeMap<HObject, Restored>) -> Vec<ObjectChanges> {
+        let from = if merge.part.anew { EVersion::default() } else { merge.part.common };
+        let restore = |(object, of): (&HObject, &Restored)| {
+            let changes = vec![ObjectChange::TakeOver(self.generation(object, of.generation))];
+            ObjectChanges { object: self.object(object.clone()), changes }
+        };
+        // What took an object's place is not there any more, so its removal does nothing.
+        restored.iter().map(restore).chain(self.drop_kept_behind(from)).collect()
+    }
+
+    /// One transaction: the log, what is missing, what is gone, what is as it was, the group's records.
+    fn take_up(&mut self, ctx: &mut Ctx<'_>, merge: &Merge, found: Effects) -> Result<(), Refused> {
         let LogPart { common, anew, entries, dups, .. } = &*merge.part;
-        let mut missing = if *anew { Missing::new() } else { self.missing.clone() };
+        let mut missing = self.missing_before(merge);
         let mut history = self.history.clone();
         if merge.follows {
             history.follow(&merge.part.history, *anew);
         }
-        let found = effects(&self.scheme, &merge.divergent, entries, &missing);
         let mut meta: Vec<MetaChange> = Vec::new();
         if *anew {
             for prefix in [meta::LOG, meta::DUPS, meta::MISSING] {
@@ -178,6 +261,12 @@ impl Core {
                 meta.push(MetaChange::Remove(meta::missing_key(object)));
             }
         }
+        for (object, of) in &found.restored {
+            meta.extend(index_of(object, &[ObjectChange::SetInfo(of.record.clone())]).iter().map(IndexChange::key));
+            if missing.remove(object).is_some() {
+                meta.push(MetaChange::Remove(meta::missing_key(object)));
+            }
+        }
         for (object, mut lack) in found.missing {
             if history.reaches(&object.at(SnapId::HEAD)) {
                 // What a copy that is being filled has is known by comparison, not by its log.
@@ -189,15 +278,29 @@ impl Core {
         let mut info = merge.part.info.clone();
         // What leaves the log is this copy's own business.
         info.log_tail = if *anew { merge.part.common } else { self.info.log_tail };
+        info.stable = if *anew && !self.scheme.is_whole() { merge.part.common } else { self.info.stable };
+        if merge.back {
+            merge
+                .divergent
+                .iter()
+                .filter_map(|entry| entry.before.as_ref())
+                .for_each(|before| info.stats.subtract(&before.delta));
+        }
         meta.push(MetaChange::Set(Bytes::from_static(meta::INFO), info.encode()));
         meta.push(MetaChange::Set(Bytes::from_static(meta::HISTORY), history.encode()));
-        let removed = found.removed.into_iter().map(|object| removal(self.object(object))).collect();
-        self.submit_unlogged(ctx, removed, meta)?;
+        let mut objects = self.restorations(merge, &found.restored);
+        objects.extend(found.removed.into_iter().map(|object| removal(self.object(object))));
+        self.submit_unlogged(ctx, objects, meta)?;
         if let Some(commit) = self.commits.back_mut() {
             // What is undone may have been newer.
             commit.version = info.last_update;
         }
         (self.info, self.history, self.missing) = (info, history, missing);
+        self.kept = if *anew {
+            Kept::new()
+        } else {
+            std::mem::take(&mut self.kept).into_iter().filter(|(n, _)| *n <= common.version).collect()
+        };
         self.take_up_in_memory(merge);
         Ok(())
     }
@@ -222,7 +325,7 @@ mod tests {
     use crate::changed::Changed;
     use crate::entry::Done;
     use crate::log::common;
-    use types::{EVersion, Epoch, Locator, UTime};
+    use types::{Epoch, Locator, UTime};
 
     fn object(name: &'static str) -> HObject {
         HObject::head(Bytes::from_static(name.as_bytes()), &Locator::pool(3))
@@ -231,7 +334,16 @@ mod tests {
     fn entry(kind: Kind, object: &HObject, prior: u64, version: (Epoch, u64)) -> LogEntry {
         let done = Done { version: EVersion::new(version.0, version.1), ..Done::default() };
         let prior = if prior == 0 { EVersion::default() } else { EVersion::new(1, prior) };
-        LogEntry { kind, object: object.clone().into(), prior, mtime: UTime::ZERO, snaps: vec![4], changed: Changed::All, done }
+        LogEntry {
+            kind,
+            object: object.clone().into(),
+            prior,
+            mtime: UTime::ZERO,
+            snaps: vec![4],
+            changed: Changed::All,
+            before: None,
+            done,
+        }
     }
 
     #[test]

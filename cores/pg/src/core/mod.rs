@@ -12,6 +12,7 @@
 //! | who am I, what do the records say, who leads? | here |
 //! | how does a change become a transaction? | `apply.rs` |
 //! | how is another log taken up? | `log_merge.rs` |
+//! | what is kept to undo a change? | `kept.rs` |
 //! | what does this copy have? | `read.rs` |
 //!
 //! *Invariants.*
@@ -26,10 +27,12 @@
 pub(crate) mod apply;
 #[cfg(any(test, feature = "sim"))]
 mod invariants;
+pub(crate) mod kept;
 pub(crate) mod log_merge;
 pub(crate) mod read;
 
 use crate::api::{ClusterLevel, Ctx, Effect, numbered};
+use crate::core::kept::Kept;
 use crate::history::{History, Prior, Told};
 use crate::lease::readers;
 use crate::letter::{Envelope, Letter, PeerInfo, Sealed};
@@ -72,6 +75,8 @@ pub(crate) struct Core {
     pub(crate) tickets: u64,
     /// Objects that the log names and that this copy lacks.
     pub(crate) missing: Missing,
+    /// In a group of shards: what is kept of objects to undo changes.
+    pub(crate) kept: Kept,
     /// Objects that lie collected in the store, of objects that come in several bodies.
     pub(crate) collected: BTreeSet<ObjectId>,
     /// Transactions of this group that are not durable, oldest first.
@@ -102,6 +107,7 @@ impl Core {
             holds: 0,
             tickets: 0,
             missing: Missing::new(),
+            kept: Kept::new(),
             collected: BTreeSet::new(),
             commits: VecDeque::new(),
             loose: BTreeSet::new(),

@@ -3,16 +3,18 @@
 use super::Core;
 use crate::api::Ctx;
 use crate::body::Body;
+use crate::changed::Part;
 use crate::entry::LogEntry;
 use crate::info::ObjectInfo;
-use crate::letter::Sought;
+use crate::letter::{Letter, Sought};
 use crate::meta;
 use crate::missing::Base;
 use crate::object::Piece;
 use bytes::Bytes;
-use objectstore::{Damage, Hold, Limit, Page, Unread};
+use objectstore::{Damage, Hold, Limit, Page, Unread, View};
 use std::ops::Bound;
-use types::{EVersion, HObject, ObjectId, SnapId, SpgId};
+use types::object_id::CURRENT;
+use types::{EVersion, HObject, ObjectId, ShardId, SnapId, SpgId};
 
 /// Keys read at a time.
 const PAGE: Limit = Limit { entries: 512, bytes: 1 << 20 };
@@ -30,7 +32,39 @@ pub(crate) fn scan(ctx: &Ctx<'_>, hold: Hold, id: SpgId, prefix: u8, after: &Byt
     ctx.store.meta_scan(hold, &id, (from, Bound::Excluded(&end[..])), PAGE)
 }
 
+/// Names from one (included) to another (excluded), at most so many, without what is kept of the past.
+///
+/// # Errors
+/// As [`objectstore::View::list`].
+pub(crate) fn list_current(
+    store: &dyn View,
+    hold: Hold,
+    shard: ShardId,
+    (from, to): (&ObjectId, &ObjectId),
+    max: usize,
+) -> Result<Vec<ObjectId>, Unread> {
+    let mut names = store.list(hold, shard, from, to, max)?;
+    let (mut listed, mut last) = (names.len(), names.last().cloned());
+    names.retain(|name| name.generation == CURRENT);
+    // What was left out made room for more.
+    while let Some(behind) = last.take().filter(|_| listed >= max && names.len() < max) {
+        let more = store.list(hold, shard, &behind, to, max)?;
+        listed = more.len();
+        last = more.last().filter(|name| **name != behind).cloned();
+        names.extend(more.into_iter().filter(|name| name.generation == CURRENT && *name != behind));
+    }
+    names.truncate(max);
+    Ok(names)
+}
+
 impl Core {
+    /// The head and the clones of an object that are here.
+    pub(crate) fn names_of(&self, ctx: &Ctx<'_>, hold: Hold, head: &ObjectId) -> Result<Vec<HObject>, Unread> {
+        let (from, to) = (head.at(SnapId(0)), head.at(SnapId::DIR));
+        let names = list_current(&*ctx.store, hold, self.id.shard, (&from, &to), usize::MAX)?;
+        Ok(names.into_iter().map(|name| HObject::clone(&name.object)).collect())
+    }
+
     /// Heads and clones behind `from`, up to and with those of the head `to`, with the versions of their records. If they are fewer than
     /// `max`, there are no others.
     pub(crate) fn versions(
@@ -45,7 +79,8 @@ impl Core {
         let first = if *from < start { start } else { from.clone() };
         let last = if *to < end { HObject { snap: SnapId::DIR, ..to.clone() } } else { end };
         // The list begins with `from` itself, if that is here.
-        let names = ctx.store.list(hold, self.id.shard, &self.object(first), &self.object(last), max.saturating_add(1))?;
+        let range = (&self.object(first), &self.object(last));
+        let names = list_current(&*ctx.store, hold, self.id.shard, range, max.saturating_add(1))?;
         let mut found = Vec::with_capacity(names.len());
         for name in names.iter().filter(|name| ***name != *from).take(max) {
             let Some(stat) = ctx.store.stat(hold, name)? else { continue };
@@ -133,6 +168,12 @@ impl Core {
         if let Some(lack) = self.missing.get_mut(object) {
             lack.base = None;
         }
+    }
+
+    /// The question for the record and the attributes of an object, without any data.
+    pub(crate) fn record_wish(&self, object: &HObject) -> Letter {
+        let part = Part { attrs: true, ..Part::default() };
+        Letter::PullPart(object.clone(), Box::new(Base { have: EVersion::default(), part }))
     }
 
     /// Objects of which a body brings a part that does not fit to what this copy has.

@@ -25,7 +25,7 @@ fn changed(env: &Env<'_>, mut object: Object, mut body: Body) -> Outcome {
     };
     let done = Done { version, user_version: object.info.user_version, ..Done::default() };
     let (object_name, snaps, changed) = (object.at.object.clone(), Vec::new(), Changed::All);
-    entries.push(LogEntry { kind, object: object_name, prior, mtime: UTime::ZERO, snaps, changed, done });
+    entries.push(LogEntry { kind, object: object_name, prior, mtime: UTime::ZERO, snaps, changed, before: None, done });
     body.objects.push(ObjectChanges { object: object.at, changes: vec![own] });
     Outcome::Write { result: 0, results: Vec::new(), user_version: 0, sides: Vec::new(), change: body.into() }
 }
@@ -96,7 +96,7 @@ pub(crate) fn trim(env: &Env<'_>, head: &ObjectId, snap: u64) -> Exec<Outcome> {
     // Clone and head get a version each, as in Ceph: users see how versions move.
     let done = Done { version: env.next_version(), ..Done::default() };
     let (prior, mtime) = (loaded.info.version, UTime::ZERO);
-    let entry = LogEntry { kind, object: clone.object, prior, mtime, snaps, changed: Changed::All, done };
+    let entry = LogEntry { kind, object: clone.object, prior, mtime, snaps, changed: Changed::All, before: None, done };
     body.entries.push(entry);
     Ok(changed(env, object, body))
 }

@@ -1,5 +1,6 @@
 //! Listing a group's objects, and what scrub found.
 
+use crate::core::read::list_current;
 use crate::object::bounds;
 use crate::ops::cost::listing_costs_too_much;
 use crate::ops::run::{Env, Exec, Stop};
@@ -132,7 +133,8 @@ fn page(env: &Env<'_>, cursor: &HObject, count: usize, filter: Option<&(ListFilt
     }
     let look_at = count.saturating_mul(LOOK_AT).max(1);
     // One more than looked at, so that the cursor can name an object and the end is known.
-    let mut objects = env.store.list(env.hold, env.id.shard, &from.clone().into(), &end.clone().into(), look_at + 1)?;
+    let range = (&from.clone().into(), &end.clone().into());
+    let mut objects = list_current(env.store, env.hold, env.id.shard, range, look_at + 1)?;
     with_missing(env, &from, &end, look_at + 1, &mut objects);
     for (n, object) in objects.into_iter().enumerate() {
         if n == look_at || listed.entries.len() == count {

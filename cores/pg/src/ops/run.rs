@@ -303,7 +303,7 @@ fn remembered(env: &Env<'_>, object: &ObjectId, reqid: ReqId, result: i32, user_
     let done = Done { version: env.next_version(), user_version, reqid, result, returns: None };
     let (prior, mtime) = (EVersion::default(), types::UTime::ZERO);
     let (object, snaps, changed) = (object.object.clone(), Vec::new(), Changed::All);
-    LogEntry { kind: Kind::Error, object, prior, mtime, snaps, changed, done }
+    LogEntry { kind: Kind::Error, object, prior, mtime, snaps, changed, before: None, done }
 }
 
 impl<'a> Run<'a> {
@@ -469,7 +469,7 @@ impl<'a> Run<'a> {
         let done = Done { version, user_version, reqid, result, returns: self.returns() };
         let kind = if self.after.exists { Kind::Modify } else { Kind::Delete };
         let (object, prior) = (self.before.at.object.clone(), self.before.info.version);
-        entries.push(LogEntry { kind, object, prior, mtime, snaps: Vec::new(), changed: Changed::All, done });
+        entries.push(LogEntry { kind, object, prior, mtime, snaps: Vec::new(), changed: Changed::All, before: None, done });
         self.count_omap();
         if self.after.exists {
             self.after.info.version = version;
@@ -535,7 +535,7 @@ impl<'a> Run<'a> {
         self.after.info.snaps.clones.push(clone);
         let done = Done { version, user_version: self.before.info.user_version, ..Done::default() };
         let (prior, mtime) = (self.before.info.version, self.before.info.mtime);
-        LogEntry { kind: Kind::Clone, object: at.object, prior, mtime, snaps, changed: Changed::All, done }
+        LogEntry { kind: Kind::Clone, object: at.object, prior, mtime, snaps, changed: Changed::All, before: None, done }
     }
 
     fn count_omap(&mut self) {

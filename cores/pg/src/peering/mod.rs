@@ -31,7 +31,7 @@ use crate::primary::backfill::Backfill;
 use crate::primary::members::{Member, Source, named};
 use crate::primary::scrub::Order;
 use crate::questions::Subject;
-use crate::scheme::{Plan, continues};
+use crate::scheme::{NO_COPY, Plan, continues};
 use bytes::Bytes;
 use maps::pool_flags;
 use node::{Level, Mono};
@@ -87,8 +87,10 @@ pub(crate) struct Peering {
     unable: BTreeSet<CopyId>,
     /// Who is waited for, beyond those who were asked: down, and perhaps the only one who knows something.
     pub(crate) needed: BTreeSet<CopyId>,
-    /// No copy is complete.
+    /// No copy is complete, or too few are.
     pub(crate) incomplete: bool,
+    /// Why that is so.
+    why: &'static str,
     plan: Plan,
     again: Mono,
     /// Promises to members of earlier intervals.
@@ -110,6 +112,7 @@ impl Peering {
             unable: BTreeSet::new(),
             needed: BTreeSet::new(),
             incomplete: false,
+            why: "",
             plan: Plan::default(),
             again: now.plus(AGAIN),
             rests: Rests::default(),
@@ -310,7 +313,10 @@ impl Peering {
             Some(crate::selfcheck::Mistake::LeapGaps) => told.gaps.clear(),
             _ => {}
         }
-        let prior = history.prior(ctx.map, me, core.scheme.least(), &told);
+        let least = core.scheme.least();
+        #[cfg(feature = "sim")]
+        let least = if core.mistake == Some(crate::selfcheck::Mistake::LeastOne) { 1 } else { least };
+        let prior = history.prior(ctx.map, me, least, &told);
         #[cfg(feature = "sim")]
         let prior = match core.mistake {
             Some(crate::selfcheck::Mistake::NeedAll) => {
@@ -348,13 +354,18 @@ impl Peering {
         infos.extend(self.empty.iter().map(|copy| (*copy, PeerInfo::default())));
         infos.insert(me, own);
         let interval = core.history.interval.clone();
-        let Some(chosen) = core.scheme.plan(&infos, &interval, me) else {
-            if !self.incomplete {
-                self.incomplete = true;
-                core.log_line(ctx, Level::Warn, format!("does not serve: {}", core.scheme.why_no_plan()));
+        let chosen = match core.scheme.plan(&infos, &interval, me) {
+            Ok(chosen) => chosen,
+            Err(why) => {
+                if !self.incomplete || self.why != why {
+                    (self.incomplete, self.why) = (true, why);
+                    core.log_line(ctx, Level::Warn, format!("does not serve: {why}"));
+                }
+                return false;
             }
-            return false;
         };
+        #[cfg(feature = "sim")]
+        let chosen = chosen.spoilt(core.mistake, &infos, core.scheme.least());
         let same = core.copies(&chosen.acting).eq(core.copies(&interval.acting));
         self.incomplete = false;
         self.plan = chosen.clone();
@@ -363,15 +374,31 @@ impl Peering {
             ctx.out.push(Effect::WantActing(chosen.acting));
             return false;
         }
+        let behind = chosen.cut.filter(|cut| *cut < core.info.last_update);
+        #[cfg(feature = "sim")]
+        let behind = behind.filter(|_| core.mistake != Some(crate::selfcheck::Mistake::UndoElsewhere));
+        if let (true, Some(cut)) = (chosen.leader == me, behind) {
+            // What came behind that is undone here as at all other copies.
+            core.log_line(ctx, Level::Info, format!("goes back from version {} to {cut}", core.info.last_update));
+            self.step = Step::Merge(Box::new(core.go_back(ctx, cut)));
+            return true;
+        }
         if chosen.leader == me {
             let hold = core.next_hold(ctx);
             self.step = Step::Read(hold);
             return true;
         }
-        let after = common(&core.peer_info().runs, &infos[&chosen.leader].runs);
+        let wish = self.log_wish(core, chosen.leader);
         self.step = Step::Fetch(chosen.leader);
-        self.primary.questions.ask(core, ctx, chosen.leader, Subject::Log, Letter::LogWish(after));
+        self.primary.questions.ask(core, ctx, chosen.leader, Subject::Log, wish);
         false
+    }
+
+    /// The question for what is lacking here of the log that counts.
+    fn log_wish(&self, core: &Core, leader: CopyId) -> Letter {
+        let theirs = self.infos.get(&leader).map(|peer| &peer.runs[..]).unwrap_or_default();
+        let shared = common(&core.peer_info().runs, theirs);
+        Letter::LogWish(self.plan.cut.map_or(shared, |cut| cut.min(shared)))
     }
 
     /// Nobody holds anything of a group that this OSD leads. Whether it is new: its pool is still being created, and nobody who is down
@@ -391,7 +418,7 @@ impl Peering {
         };
         // Who cannot read what it holds of the group holds something.
         let Some(pool) = creating.filter(|_| self.unable.is_empty()) else {
-            self.incomplete = true;
+            (self.incomplete, self.why) = (true, NO_COPY);
             return false;
         };
         // These times are in the order of the maps, whatever the monitors' clocks say (`monstate::osds::create_time`).
@@ -411,7 +438,10 @@ impl Peering {
     }
 
     /// The log that counts is here.
-    fn begin_merge(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: CopyId, part: Box<LogPart>) {
+    fn begin_merge(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: CopyId, mut part: Box<LogPart>) {
+        if let Some(cut) = self.plan.cut {
+            part.end_at(cut);
+        }
         let missing: BTreeMap<HObject, EVersion> = part.missing.iter().cloned().collect();
         self.primary.members.sources.insert(from, Source { head: part.info.last_update, missing });
         core.history.adopt(&part.history);
@@ -650,7 +680,7 @@ impl Peering {
                 let needed: Vec<CopyId> = self.needed.iter().copied().collect();
                 format!("{} may have the newest writes: start it, or give it up with 'ceph osd lost'", named(&needed))
             }
-            () if self.incomplete => core.scheme.why_no_plan().into(),
+            () if self.incomplete => self.why.into(),
             () if core.history.needs_up_thru() => "the monitors have not confirmed that this OSD is up".into(),
             () if !blocked.is_empty() => format!("it waits for {}", named(&blocked)),
             () => String::new(),

@@ -13,6 +13,7 @@ impl Pg {
         match mistake {
             Mistake::ForgetIntervals => self.core.history.forget_past(),
             Mistake::ForgetMissing => self.core.missing.clear(),
+            Mistake::ForgetKept => self.core.kept.clear(),
             Mistake::ForgetRanges => {
                 let bases = self.core.missing.values_mut().filter_map(|lack| lack.base.as_mut());
                 bases.for_each(|base| base.part.data = Default::default());
@@ -60,6 +61,14 @@ impl Pg {
             | Mistake::CountReplaced
             | Mistake::ServeBeforeUp
             | Mistake::NeverHoldBack
+            | Mistake::StableEarly
+            | Mistake::UndoElsewhere
+            | Mistake::LongestLog
+            | Mistake::KthLog
+            | Mistake::LowestOfAll
+            | Mistake::BelieveBegun
+            | Mistake::LeastOne
+            | Mistake::AckByMost
             | Mistake::PassMissing
             | Mistake::VolunteerEarly
             | Mistake::PurgeAlone => {}

@@ -15,7 +15,7 @@ use maps::OsdMap;
 use node::Level;
 use objectstore::{Damage, Hold, Page, Unread};
 use std::sync::Arc;
-use types::{PgId, SpgId};
+use types::{HObject, PgId, SpgId};
 
 /// Part that is read next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -277,7 +277,11 @@ impl Pg {
         for (key, value) in &page.entries {
             let fault = |e: denc::DecodeError| bad(&format!("log record {} ({e})", key.escape_ascii()));
             if stage == Stage::Log {
-                self.core.log.push(LogEntry::decode(value, self.core.id.pg.pool).map_err(fault)?.done);
+                let entry = LogEntry::decode(value, self.core.id.pg.pool).map_err(fault)?;
+                if let Some(number) = entry.generation().filter(|_| entry.done.version > self.core.info.stable) {
+                    self.core.kept.insert(number, HObject::clone(&entry.object));
+                }
+                self.core.log.push(entry.done);
                 continue;
             }
             let records = decode_page(value).map_err(fault)?;

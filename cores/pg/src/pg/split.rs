@@ -287,6 +287,7 @@ impl Pg {
         }
         let stays = |object: &HObject| types::hash::stable_mod(object.hash, pg_num, pg_num.next_power_of_two() - 1) == seed;
         self.core.missing.retain(|object, _| stays(object));
+        self.core.kept.retain(|_, object| stays(object));
         ctx.out.push(Effect::Split { children: split.children.into_iter().map(|(id, _)| id).collect() });
         if !self.change_share(ctx) {
             self.take_role(ctx);

@@ -317,6 +317,12 @@ impl Primary {
         if core.mistake == Some(crate::selfcheck::Mistake::AckEarly) {
             self.pending.iter_mut().for_each(|pending| pending.order = 0);
         }
+        #[cfg(feature = "sim")]
+        if core.mistake == Some(crate::selfcheck::Mistake::AckByMost) {
+            let members = &self.members;
+            let lacking = |order: u64| members.all.values().filter(|m| m.acting && m.stream.oldest() <= order).count();
+            self.pending.iter_mut().filter(|of| lacking(of.order) <= 1).for_each(|of| of.order = 0);
+        }
         let before = self.pending.len();
         let sizes = ctx.config.sizes;
         #[cfg(feature = "sim")]
@@ -332,12 +338,14 @@ impl Primary {
             self.release_pending(ctx, pending);
         }
         if self.pending.len() < before {
+            self.stable.plan(core, ctx.now.mono);
             self.unpark_released(core, ctx);
         }
     }
 
     fn release_pending(&mut self, ctx: &mut Ctx<'_>, pending: Pending) {
         let ticket = pending.ticket;
+        self.stable.released(&pending);
         self.trim_noted(ticket);
         if let Some(head) = pending.head
             && let Entry::Occupied(mut entry) = self.lanes.entry(head)

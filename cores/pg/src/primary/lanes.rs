@@ -168,17 +168,18 @@ fn execute_over(core: &Core, ctx: &Ctx<'_>, job: &Job, seen: &Seen<'_>, pool: &P
         Work::Bring(_) | Work::Check(_) | Work::Lose(_) => Ok(Outcome::Drop),
     }?;
     if let Outcome::Write { change, .. } = &mut outcome {
-        share(core, job, sight, change)?;
+        share(core, ctx, job, sight, change)?;
         rehearse(ctx, job, change)?;
     }
     Ok(outcome)
 }
 
 /// Makes of a change what happens on each shard, if the group has shards.
-fn share(core: &Core, job: &Job, sight: &Sight<'_>, change: &mut Change) -> Exec {
+fn share(core: &Core, ctx: &Ctx<'_>, job: &Job, sight: &Sight<'_>, change: &mut Change) -> Exec {
     let Some(mut shares) = core.scheme.share(sight, job.hold, &change.body.objects, change.whole)? else { return Ok(()) };
     let own = usize::try_from(core.id.shard.0).ok().and_then(|own| shares.get_mut(own));
     change.body.objects = own.map(std::mem::take).unwrap_or_default();
+    core.scheme.note_before(&*ctx.store, job.hold, &mut change.body)?;
     change.shares = Some(shares);
     Ok(())
 }
@@ -281,10 +282,6 @@ impl Primary {
         if let Some(waiting) = self.recovery.unfound.get_mut(&*job.head.object) {
             return waiting.push_back(job.work);
         }
-        if !core.scheme.is_whole() {
-            // Nobody makes shards anew yet: it waits as for what nobody has.
-            return self.recovery.unfound.entry(HObject::clone(&job.head.object)).or_default().push_back(job.work);
-        }
         let settles = job.modifies || !matches!(job.work, Work::Client(_));
         self.lanes.entry(job.head.clone()).or_default().queue.push_front(job.work);
         let bring = Job::new(core, ctx, Work::Bring(Box::new(Bring::before(settles))), job.head);
@@ -302,6 +299,13 @@ impl Primary {
         self.bring_first(core, ctx, job);
     }
 
+    /// Returns true if the object of a job that waited must be brought before the job goes on.
+    fn became_lacking(&self, core: &Core, job: &Job) -> bool {
+        // What other shards lack is found by a job that asked for it.
+        let changes = job.modifies || !matches!(job.work, Work::Client(_));
+        is_missing(&core.missing, &job.head) || job.asking.is_some() && changes && self.members.anybody_lacks(&job.head)
+    }
+
     fn holds_lane(&self, job: &Job) -> bool {
         self.lanes.get(&job.head).is_some_and(|lane| lane.held == Some(job.hold))
     }
@@ -317,15 +321,9 @@ impl Primary {
         if matches!(job.work, Work::Lose(_)) {
             return self.attempt_lose(core, ctx, job);
         }
-        if (job.fetched || job.waited) && is_missing(&core.missing, &job.head) && self.holds_lane(&job) {
-            // It was found to be damaged here while the job waited. Nothing happens to what is missing before it is brought.
+        if (job.fetched || job.waited) && self.became_lacking(core, &job) && self.holds_lane(&job) {
+            // It was found to be damaged while the job waited. Nothing happens to what is missing before it is brought.
             return self.bring_before(core, ctx, job);
-        }
-        if let Some(copy) = job.asking.as_ref().and_then(|asking| asking.refused) {
-            let text = format!("{}: osd.{copy} cannot give a part of its shard", job.head);
-            core.log_line(ctx, Level::Error, text);
-            self.questions.withdraw_job(job.hold);
-            return self.conclude_job(core, ctx, job, Outcome::Refused(Errno::EIO.wire()));
         }
         #[cfg(feature = "sim")]
         let trusts = core.mistake == Some(crate::selfcheck::Mistake::ReadWithoutLease);
@@ -368,34 +366,45 @@ impl Primary {
 
     /// Asks the copies that have them for parts of other shards, and the own store for what that misses, and keeps the job
     /// until all is there.
-    fn ask_shards(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, mut job: Job, wish: Wish, wants: Vec<Want>) {
+    pub(super) fn ask_shards(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, mut job: Job, wish: Wish, wants: Vec<Want>) {
         record(ctx, &job.work, Step::WaitsForData);
         let mut of_each: BTreeMap<ShardId, Vec<Want>> = BTreeMap::new();
         for want in wants {
             of_each.entry(want.shard).or_default().push(want);
         }
         let asking = job.asking.get_or_insert_default();
+        let gives_up = self.give_up_shards(&of_each, &mut asking.pieces);
+        if gives_up {
+            // What can be had is asked for when the job has run around the rest.
+            return self.attempt(core, ctx, job);
+        }
         for (shard, wants) in of_each {
-            let mut members = self.members.all.iter();
-            let Some((copy, member)) = members.find(|(copy, of)| copy.shard == shard && of.acting && of.activated) else {
-                // No group of shards serves without all of them.
-                asking.refused = Some(CopyId { osd: maps::NO_OSD, shard });
-                break;
-            };
+            let Some((copy, member)) = self.members.of_shard(shard) else { continue };
             let question = Question { number: core.next_hold(ctx).0, after: member.stream.last(), wants };
             let subject = Subject::Shard(question.number);
-            self.questions.ask_for(core, ctx, job.hold, *copy, subject, Letter::ReadShard(Box::new(question)));
+            self.questions.ask_for(core, ctx, job.hold, copy, subject, Letter::ReadShard(Box::new(question)));
             asking.open += 1;
         }
         asking.fetching = !wish.0.is_empty();
-        match (asking.refused.is_some(), asking.fetching) {
-            (true, _) => self.attempt(core, ctx, job),
-            (false, true) => {
-                job.waited = true;
-                self.fetch_for(ctx, job, wish);
-            }
-            (false, false) => self.keep_waiting(job),
+        if asking.fetching {
+            job.waited = true;
+            self.fetch_for(ctx, job, wish);
+        } else {
+            self.keep_waiting(job);
         }
+    }
+
+    /// Notes which of these parts cannot be had: nobody has that shard here, or who has it lacks the object. Returns true if
+    /// there are some.
+    fn give_up_shards(&self, wanted: &BTreeMap<ShardId, Vec<Want>>, pieces: &mut Pieces) -> bool {
+        let mut some = false;
+        for (shard, want) in wanted.iter().flat_map(|(shard, wants)| wants.iter().map(move |want| (*shard, want))) {
+            if self.members.of_shard(shard).is_none_or(|(_, member)| !member.has(&want.object)) {
+                pieces.give_up(&want.object, shard);
+                some = true;
+            }
+        }
+        some
     }
 
     /// A copy gives parts of its shard, or cannot.
@@ -415,9 +424,21 @@ impl Primary {
         }
         let Some(hold) = self.questions.answered(from, subject).and_then(|open| open.job) else { return };
         let Some(asking) = self.jobs.get_mut(&hold).and_then(|job| job.asking.as_mut()) else { return };
-        asking.hear(from, question.wants, parts);
+        let refused = asking.hear(question.wants, parts);
         if !asking.waits() {
             self.resume(core, ctx, hold);
+        }
+        self.hear_refused(core, ctx, from, refused);
+    }
+
+    /// A copy could not give its shard of these objects: it is damaged there, or is not what it must be. It is made anew.
+    fn hear_refused(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: CopyId, objects: Vec<HObject>) {
+        for object in objects {
+            core.log_line(ctx, Level::Error, format!("{object}: osd.{from} cannot give a part of its shard"));
+            if self.members.note_lack(from, &object, core.info.last_update) {
+                core.repaired += 1;
+                self.due.recovery = true;
+            }
         }
     }
 

@@ -6,14 +6,14 @@
 use crate::api::PeerQuery;
 use crate::body::Body;
 use crate::letter::{self, Envelope, Sealed};
-use crate::missing::{Missing, is_missing};
+use crate::missing::{Lack, Missing, is_missing};
 use crate::object::is_staged;
 use crate::primary::backfill::Backfill;
 use crate::recorder::OpKey;
 use crate::scheme::{Scheme, Shares};
 use crate::sizes::Sizes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use types::{CopyId, EVersion, HObject, ObjectId, SnapId};
+use types::{CopyId, EVersion, HObject, ObjectId, ShardId, SnapId};
 
 /// A body on its way to a copy.
 pub(crate) struct Shipped {
@@ -145,6 +145,11 @@ impl Member {
         self.missing.contains_key(object)
     }
 
+    /// Returns true if it has the object, as far as is known.
+    pub(crate) fn has(&self, object: &HObject) -> bool {
+        self.activated && !self.lacks(object) && !self.pushed.contains_key(object) && self.reaches(&object.at(SnapId::HEAD))
+    }
+
     /// The place of the oldest change that is not durable there as it should be; none comes before `u64::MAX`.
     fn oldest(&self) -> u64 {
         self.owed.values().copied().fold(self.stream.oldest(), u64::min)
@@ -261,17 +266,31 @@ impl Members {
     /// Returns who has the object whole in version `need`: activated copies that do not lack it and that backfill has brought so far, and
     /// copies that are no members and whose log, or whose answer, reaches so far.
     pub(crate) fn holders(&self, object: &HObject, need: EVersion) -> Vec<CopyId> {
-        let head = object.at(SnapId::HEAD);
-        let has = |member: &Member| {
-            member.activated && !member.lacks(object) && !member.pushed.contains_key(object) && member.reaches(&head)
-        };
-        let members = self.all.iter().filter(|(_, member)| has(member)).map(|(copy, _)| *copy);
+        let members = self.all.iter().filter(|(_, member)| member.has(object)).map(|(copy, _)| *copy);
         let gives = |source: &Source| source.head >= need && !source.missing.contains_key(object);
         let sources = self.sources.iter().filter(|(copy, source)| !self.all.contains_key(copy) && gives(source));
         let mut all: Vec<CopyId> = members.chain(sources.map(|(copy, _)| *copy)).collect();
         let found = |objects: &BTreeMap<HObject, EVersion>| objects.get(object).is_some_and(|version| *version >= need);
         all.extend(self.finds.iter().filter(|(_, objects)| found(objects)).map(|(copy, _)| *copy));
         all
+    }
+
+    /// Returns the copy that serves with a shard.
+    pub(crate) fn of_shard(&self, shard: ShardId) -> Option<(CopyId, &Member)> {
+        let found = self.all.iter().find(|(copy, member)| copy.shard == shard && member.acting && member.activated);
+        found.map(|(copy, member)| (*copy, member))
+    }
+
+    /// Returns who serves and has an object: of shards, those that others are made of.
+    pub(crate) fn shards_of(&self, object: &HObject) -> Vec<CopyId> {
+        self.all.iter().filter(|(_, member)| member.acting && member.has(object)).map(|(copy, _)| *copy).collect()
+    }
+
+    /// Notes that a copy lacks an object of which nobody knew it. Returns false if it is known, or on its way.
+    pub(crate) fn note_lack(&mut self, copy: CopyId, object: &HObject, need: EVersion) -> bool {
+        let Some(member) = self.all.get_mut(&copy).filter(|member| member.has(object)) else { return false };
+        member.missing.insert(object.clone(), Lack::whole(need));
+        true
     }
 
     /// Returns true if a copy said that it holds an object, which its log does not tell.

@@ -9,9 +9,10 @@
 //! |---|---|
 //! | lanes and jobs: work on objects | `lanes.rs` |
 //! | changes that are not durable at all members, and what waits for them | `commit.rs`; how they get to the others: `ship.rs` |
+//! | which changes are never undone any more | `stable.rs` |
 //! | what other copies were asked | [`crate::questions`]; what jobs get of other shards: `asking.rs` |
 //! | the other copies: what each holds and lacks, its stream | `members.rs` |
-//! | objects that are brought | `recovery.rs`, `parts.rs`, `backfill.rs`; slots for that: `reserve.rs`; what nobody has: `unfound.rs` |
+//! | objects that are brought | `recovery.rs`, `parts.rs`, `backfill.rs`, of shards `remake.rs`; slots for that: `reserve.rs`; what nobody has: `unfound.rs` |
 //! | scrub, trim, copies from other objects, watches | `scrub/`, `trim.rs`, `fetch.rs`, `watches.rs` |
 //! | reads that wait for other members' promises | `laggy.rs` |
 //!
@@ -33,11 +34,13 @@ pub(crate) mod lanes;
 pub(crate) mod members;
 pub(crate) mod parts;
 pub(crate) mod recovery;
+pub(crate) mod remake;
 mod report;
 pub(crate) mod reserve;
 pub(crate) mod scrub;
 pub(crate) mod settle;
 pub(crate) mod ship;
+pub(crate) mod stable;
 pub(crate) mod trim;
 pub(crate) mod unfound;
 pub(crate) mod watches;
@@ -61,6 +64,7 @@ use recovery::Recovery;
 use reserve::Reserve;
 use scrub::{Order, Scrub};
 use settle::Due;
+use stable::Stable;
 use std::collections::{BTreeMap, VecDeque};
 use trim::Trim;
 use types::{CopyId, HObject, ObjectId, SessionId};
@@ -86,6 +90,8 @@ pub(crate) struct Primary {
     pub(crate) jobs: BTreeMap<Hold, Job>,
     /// Changes that are not durable at all members, oldest first.
     pub(crate) pending: VecDeque<Pending>,
+    /// In a group of shards: what is never undone any more.
+    pub(crate) stable: Stable,
     /// What other copies were asked.
     pub(crate) questions: Questions,
     /// The other copies.
@@ -133,6 +139,7 @@ impl Primary {
         core.history.last_change = ctx.now.wall;
         if !core.is_held() {
             self.stage = Stage::Serves;
+            self.stable.begin(core, ctx.now.mono);
             self.fence(core, ctx);
             self.plan_trim(core, ctx);
             if core.history.estimated {
@@ -205,6 +212,7 @@ impl Primary {
         self.questions.turn(core, ctx);
         if self.is_active() {
             self.turn_watches(core, ctx);
+            self.tell_stable(core, ctx);
             if self.trim.due(now) {
                 self.step_trim(core, ctx);
             }
@@ -223,7 +231,7 @@ impl Primary {
             return recovery;
         }
         let scrub = self.scrub.as_ref().map_or(Mono::NEVER, |scrub| scrub.deadline());
-        self.watches.deadline().min(self.trim.deadline()).min(scrub).min(recovery)
+        self.watches.deadline().min(self.trim.deadline()).min(scrub).min(recovery).min(self.stable.deadline())
     }
 
     /// The store carried a change out and needed old data that are damaged: another copy has these objects as they
@@ -330,7 +338,9 @@ impl Primary {
     /// Returns true if the group is about to be merged, and this OSD, which leads it, knows that all copies are whole
     /// and durable and that nothing is under way.
     pub(crate) fn is_ready(&self, core: &Core) -> bool {
-        let idle = self.jobs.is_empty() && self.lanes.is_empty() && self.pending.is_empty() && core.is_drained();
+        // What is kept of one group would be nobody's in the united one.
+        let idle =
+            core.kept.is_empty() && self.jobs.is_empty() && self.lanes.is_empty() && self.pending.is_empty() && core.is_drained();
         core.history.interval.is_premerge() && self.is_clean(core) && self.recovery.clean && idle
     }
 

@@ -45,6 +45,9 @@ impl Primary {
         }
         let hold = self.questions.answered(from, subject).and_then(|open| open.job);
         let Some(mut job) = hold.and_then(|hold| self.jobs.remove(&hold)) else { return };
+        if !core.scheme.is_whole() {
+            return self.hear_record(core, ctx, job, from, &object, piece);
+        }
         let head = job.head.clone();
         let id = core.object(object.clone());
         let fits = |piece: &Piece| piece.changes.object == id && piece.next.is_none() && core.is_wanted_part(&object, piece);

@@ -14,15 +14,18 @@ use crate::letter::{Letter, PeerInfo};
 use crate::meta::same_object;
 use crate::missing::{Lack, is_missing, missing_of};
 use crate::object::{Piece, PieceAt, index_of, place, read_piece, removal};
+use crate::pieces::Want;
 use crate::primary::Primary;
+use crate::primary::commit::Pending;
 use crate::primary::lanes::{Job, Work, looked_at};
 use crate::primary::members::Source;
+use crate::primary::remake::Remake;
 use crate::primary::reserve::Move;
 use crate::questions::Subject;
 use crate::recorder::CopyTime;
 use maps::{Interval, flags};
 use node::{Level, Mono};
-use objectstore::{Hold, Refused, Ticket, Unread};
+use objectstore::{Hold, Refused, Ticket, Unread, Wish};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use types::{CopyId, EVersion, HObject, ObjectId, SnapId, is_osd};
@@ -41,17 +44,19 @@ pub(crate) struct Bring {
     /// A copy that is being filled; else all who lack it.
     pub(crate) filled: Option<CopyId>,
     /// Heads and clones that are still to go; listed when it begins.
-    queue: Option<VecDeque<HObject>>,
+    pub(super) queue: Option<VecDeque<HObject>>,
     /// All of them.
-    unit: Vec<HObject>,
+    pub(super) unit: Vec<HObject>,
+    /// In a group of shards: the first one, of which shards are made.
+    pub(super) remake: Option<Remake>,
     /// The next piece of the first one.
     pub(crate) at: PieceAt,
     /// Who gets it, from its first piece on: who comes later gets it from the beginning.
-    targets: Vec<CopyId>,
+    pub(super) targets: Vec<CopyId>,
     /// Places of the last pieces in the streams, at most [`FEW`].
     sent: VecDeque<u64>,
     /// A change waits for it, and begins when it is durable where it was brought.
-    settles: bool,
+    pub(super) settles: bool,
 }
 
 impl Bring {
@@ -74,7 +79,7 @@ pub(crate) struct Recovery {
     /// Heads that are being brought, by recovery itself.
     begun: BTreeSet<HObject>,
     /// Jobs that wait until a copy has taken some of what is under way to it, or until what was brought is durable.
-    parked: Vec<Hold>,
+    pub(super) parked: Vec<Hold>,
     /// Jobs whose object cannot be read here, though it was taken from elsewhere, and when they try that again.
     unreadable: Vec<(Mono, Hold)>,
     /// Objects that were brought here, by the transactions of their last pieces, until these are durable.
@@ -124,16 +129,16 @@ impl Primary {
         if core.missing.is_empty() && self.members.all.is_empty() {
             return false;
         }
-        // To read shards, all of them must be there.
-        let needs_all = modifies || !core.scheme.is_whole();
-        is_missing(&core.missing, head) || needs_all && (self.members.anybody_lacks(head) || self.is_arriving(head))
+        is_missing(&core.missing, head)
+            || modifies && (self.members.anybody_lacks(head) || self.is_arriving(head))
+            || self.members.anybody_lacks(head) && self.members.are_too_few(core, head)
     }
 
     /// Returns true if this head, or one of its clones, was brought to a copy, or here, and is not durable there.
     ///
     /// A change waits for that. Else who has the change and dies may be the only one who has what was before it. If the others go on
     /// without the change, it is undone there, and what was before it is nowhere.
-    fn is_arriving(&self, head: &HObject) -> bool {
+    pub(super) fn is_arriving(&self, head: &HObject) -> bool {
         self.members.is_on_its_way(head) || is_missing(&self.recovery.taken, head)
     }
 
@@ -160,7 +165,10 @@ impl Primary {
 
     /// Returns true if an object can be made of what other copies hold of it.
     pub(crate) fn can_be_had(&self, core: &Core, object: &HObject) -> bool {
-        core.scheme.can_make(&self.holders(core, object))
+        match core.scheme.is_whole() {
+            true => core.scheme.can_make(&self.holders(core, object)),
+            false => core.scheme.can_make(&self.members.shards_of(object)),
+        }
     }
 
     /// Returns true if another copy has an object that was not mended here a short time ago.
@@ -185,10 +193,6 @@ impl Primary {
 
     /// Begins to bring an object, before all that waits for it.
     pub(crate) fn bring(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, head: HObject, filled: Option<CopyId>) {
-        if !core.scheme.is_whole() {
-            // Nobody makes shards anew yet.
-            return;
-        }
         let head = core.object(head);
         self.enqueue(core, ctx, head, Work::Bring(Box::new(Bring { filled, ..Bring::default() })));
     }
@@ -231,9 +235,7 @@ impl Primary {
         self.retry_unfound(core, ctx);
         self.look_for_lost(core, ctx);
         self.step_reserve(core, ctx);
-        // Nobody makes shards anew yet.
-        let moves = core.scheme.is_whole() && self.reserve.moves(Move::Recovery);
-        if ctx.map.flags & flags::NORECOVER == 0 && moves {
+        if ctx.map.flags & flags::NORECOVER == 0 && self.reserve.moves(Move::Recovery) {
             self.bring_some(core, ctx);
         }
         self.step_backfills(core, ctx);
@@ -314,6 +316,7 @@ impl Primary {
                 Ok(Stepped::On) => {}
                 Ok(Stepped::Done) => return self.end_bring(core, ctx, job),
                 Ok(Stepped::Waits) => return self.keep_waiting(job),
+                Ok(Stepped::Asks(wish, wants)) => return self.ask_shards(core, ctx, job, wish, wants),
                 Err(Unread::Missing(wish)) => return self.fetch_for(ctx, job, wish),
                 Err(Unread::Damaged(damage)) => {
                     core.report_damage(ctx, &job.head, &damage);
@@ -340,6 +343,9 @@ impl Primary {
     }
 
     fn bring_step(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, job: &mut Job) -> Result<Stepped, Unread> {
+        if !core.scheme.is_whole() {
+            return self.remake_step(core, ctx, job);
+        }
         let lacked = missing_of(&core.missing, &job.head).find(|object| self.can_be_had(core, object)).cloned();
         if let Some(object) = lacked {
             return self.pull(core, ctx, job, object);
@@ -436,19 +442,25 @@ impl Primary {
             let all: BTreeSet<HObject> = lists.flat_map(|list| missing_of(list, head).cloned().collect::<Vec<_>>()).collect();
             return Ok(all.into_iter().collect());
         }
-        let (from, to) = (head.at(SnapId(0)), head.at(SnapId::DIR));
-        let names = ctx.store.list(hold, core.id.shard, &from, &to, usize::MAX)?;
-        Ok(names.into_iter().map(|name| HObject::clone(&name.object)).collect())
+        Ok(core.names_of(ctx, hold, head)?.into())
     }
 
-    fn targets(&self, object: &HObject, filled: Option<CopyId>) -> Vec<CopyId> {
+    pub(super) fn targets(&self, object: &HObject, filled: Option<CopyId>) -> Vec<CopyId> {
         match filled {
             Some(copy) => self.members.all.get(&copy).filter(|m| m.backfill.is_some()).map(|_| copy).into_iter().collect(),
             None => self.members.all.iter().filter(|(_, m)| m.activated && m.lacks(object)).map(|(copy, _)| *copy).collect(),
         }
     }
 
-    fn push(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, targets: &[CopyId], object: &HObject, at: &PieceAt, piece: Piece) {
+    pub(super) fn push(
+        &mut self,
+        core: &mut Core,
+        ctx: &mut Ctx<'_>,
+        targets: &[CopyId],
+        object: &HObject,
+        at: &PieceAt,
+        piece: Piece,
+    ) {
         let index = if at.is_first() { index_of(object, &piece.changes.changes) } else { Vec::new() };
         let last = piece.next.is_none();
         let recovered = if last { vec![object.clone()] } else { Vec::new() };
@@ -475,7 +487,7 @@ impl Primary {
             lane.held = lane.held.filter(|hold| *hold != job.hold);
         }
         self.due.recovery = true;
-        if is_missing(&core.missing, &head) {
+        if is_missing(&core.missing, &head) || self.members.are_too_few(core, &head) {
             self.park_unfound(core, ctx, &job.head);
         }
     }
@@ -496,7 +508,7 @@ impl Primary {
             if let Some(member) = self.members.all.get_mut(&copy) {
                 member.missing.extend(lacks.iter().map(|(object, need)| (object.clone(), Lack::whole(*need))));
             }
-            let objects = surplus.into_iter().map(|object| removal(core.object(object))).collect();
+            let objects = surplus.into_iter().map(|object| removal(ObjectId::of_shard(object, copy.shard))).collect();
             let body = Body::push(objects, Vec::new(), Progress { lacks, ..Progress::default() });
             let letters = self.members.ship_to(&core.envelope(), &[copy], &body);
             core.post(ctx, letters);
@@ -508,14 +520,10 @@ impl Primary {
     /// A question has no place among the bodies: a copy answers it with what it holds when it comes. So a member is asked when it has promised
     /// all changes of the object that were shipped to it. No further change begins meanwhile, since the question holds the lane.
     fn giver(&self, core: &Core, head: &ObjectId, object: &HObject) -> Option<CopyId> {
-        let newest = self.pending.iter().rev().find(|of| of.head.as_ref() == Some(head)).map(|of| of.order);
+        let newest = newest_change_of(&self.pending, head);
         #[cfg(feature = "sim")]
         let newest = newest.filter(|_| core.mistake != Some(crate::selfcheck::Mistake::PullEarly));
-        let answers = |copy: &CopyId| match (newest, self.members.all.get(copy)) {
-            (Some(order), Some(member)) => member.stream.oldest() > order,
-            _ => true,
-        };
-        core.scheme.source(&self.holders(core, object), answers)
+        core.scheme.source(&self.holders(core, object), |copy| self.members.has_promised(*copy, newest))
     }
 
     /// Asks somebody for a piece of an object that is missing here.
@@ -633,8 +641,11 @@ impl Primary {
 
     /// Tries those again of which somebody has something that is missing by now, or nothing is missing any more.
     pub(crate) fn retry_unfound(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
-        let found = |head: &HObject| {
-            !is_missing(&core.missing, head) || missing_of(&core.missing, head).any(|object| self.can_be_had(core, object))
+        let found = |head: &HObject| match core.scheme.is_whole() {
+            true => {
+                !is_missing(&core.missing, head) || missing_of(&core.missing, head).any(|object| self.can_be_had(core, object))
+            }
+            false => !self.members.are_too_few(core, head),
         };
         let heads: Vec<HObject> = self.recovery.unfound.keys().filter(|head| found(head)).cloned().collect();
         for head in heads {
@@ -774,18 +785,26 @@ impl Primary {
     }
 }
 
+/// The place of the newest change of an object that is not durable at all members.
+pub(super) fn newest_change_of(pending: &VecDeque<Pending>, head: &ObjectId) -> Option<u64> {
+    pending.iter().rev().find(|of| of.head.as_ref() == Some(head)).map(|of| of.order)
+}
+
 /// Begins with the first piece again.
 fn bring_anew(job: &mut Job) {
     if let Work::Bring(bring) = &mut job.work {
+        bring.remake = None;
         bring.at = PieceAt::default();
     }
 }
 
 /// How far a step came.
-enum Stepped {
+pub(crate) enum Stepped {
     On,
     Waits,
     Done,
+    /// It needs parts of other shards, and what the own store misses.
+    Asks(Wish, Vec<Want>),
 }
 
 impl crate::primary::members::Members {

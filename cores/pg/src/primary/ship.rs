@@ -80,10 +80,11 @@ impl Primary {
         &mut self,
         core: &mut Core,
         ctx: &mut Ctx<'_>,
-        body: Body,
+        mut body: Body,
         shares: Option<&Shares>,
         (op, hold): (OpKey, Option<Hold>),
     ) -> Result<(), Refused> {
+        self.stable.note(core, &mut body);
         let encoded = if self.members.all.is_empty() { Vec::new() } else { self.members.encode(&core.scheme, &body, shares) };
         let commit = core.apply(ctx, body, hold)?;
         self.ship(core, ctx, op, commit, encoded);

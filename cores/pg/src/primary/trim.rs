@@ -10,11 +10,13 @@ use node::{Level, Mono};
 use objectstore::{Hold, Limit, Ticket, Unread};
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use types::Intervals;
+use types::{EVersion, Intervals};
 
 /// How far trimming is.
 #[derive(Default)]
 pub(crate) struct Trim {
+    /// In a group of shards: up to here all must be stable before a snapshot is done.
+    upto: Option<EVersion>,
     /// Snapshots to do.
     pub(crate) queue: Intervals,
     /// What the map asks for and is done, durably at all members that serve: the monitors are told, and forget it.
@@ -124,6 +126,11 @@ impl Primary {
 
     fn trim_objects(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, snap: u64, objects: Vec<(u64, types::HObject)>) {
         if objects.is_empty() {
+            if self.may_be_undone(core) {
+                // What was trimmed last may come back. Then its clones would be nobody's.
+                self.trim.next = Some(ctx.now.mono.plus(ctx.config.step_pause));
+                return;
+            }
             self.note_purged(core, ctx, snap);
             if !self.trim.queue.is_empty() {
                 self.trim.next = Some(ctx.now.mono.plus(ctx.config.step_pause));
@@ -135,6 +142,19 @@ impl Primary {
             let head = core.object(head);
             self.enqueue(core, ctx, head, Work::Trim { snap });
         }
+    }
+
+    /// Returns true while something that was written when this was asked first may be undone at all copies.
+    fn may_be_undone(&mut self, core: &Core) -> bool {
+        if core.scheme.is_whole() {
+            return false;
+        }
+        let upto = *self.trim.upto.get_or_insert(core.info.last_update);
+        let waits = !self.stable.reaches(upto);
+        if !waits {
+            self.trim.upto = None;
+        }
+        waits
     }
 
     /// One object of the step is done.

@@ -319,9 +319,7 @@ impl Primary {
             return Ok(None);
         }
         let stored = ctx.store.stat(job.hold, &job.head)?.and_then(|stat| ObjectInfo::decode(&stat.info).ok());
-        let (from, to) = (job.head.at(SnapId(0)), job.head.at(SnapId::DIR));
-        let names = ctx.store.list(job.hold, core.id.shard, &from, &to, usize::MAX)?;
-        let mut unit: BTreeSet<HObject> = names.into_iter().map(|name| HObject::clone(&name.object)).collect();
+        let mut unit: BTreeSet<HObject> = core.names_of(ctx, job.hold, &job.head)?.into_iter().collect();
         unit.extend(missing_of(&core.missing, head).cloned());
         let base = match lost.get(head) {
             None if core.missing.contains_key(head) || self.members.all.values().any(|m| m.lacks(head)) => return Ok(None),
@@ -383,7 +381,7 @@ impl Primary {
             version.version += 1;
             let done = Done { version, ..Done::default() };
             let (object, mtime, changed) = (object.clone().into(), UTime::ZERO, Changed::All);
-            LogEntry { kind, object, prior, mtime, snaps, changed, done }
+            LogEntry { kind, object, prior, mtime, snaps, changed, before: None, done }
         };
         let prior = |object: &HObject| lost.get(object).copied().unwrap_or_default();
         let mut entries: Vec<LogEntry> =

@@ -230,7 +230,7 @@ impl Replica {
             // It is asked again: the answer was lost, or it has none yet, since the log is not durable here.
             return self.promise_again(core, ctx, primary);
         }
-        let known = part.anew || part.common <= core.info.last_update;
+        let known = part.anew || (core.info.stable..=core.info.last_update).contains(&part.common);
         if !core.is_member(core.me(ctx)) || !known || !part.is_whole() {
             let text = format!("osd.{primary} sent a log that does not hold together, or is not for this copy: it is refused");
             return core.log_line(ctx, Level::Warn, text);

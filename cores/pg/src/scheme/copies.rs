@@ -42,7 +42,7 @@ pub(super) fn plan(infos: &BTreeMap<CopyId, PeerInfo>, interval: &Interval, me: 
     let primary = if fit(first, authority.info.log_tail) { first } else { leader };
     // Members are brought up by the primary's log, which may begin later than the leader's.
     let tail = infos[&primary].info.log_tail.max(authority.info.log_tail);
-    let mut plan = Plan { leader, acting: vec![primary.osd], backfill: Vec::new() };
+    let mut plan = Plan { leader, cut: None, acting: vec![primary.osd], backfill: Vec::new() };
     for copy in interval.home().map(CopyId::whole).filter(|copy| *copy != primary) {
         if fit(copy, tail) {
             plan.acting.push(copy.osd);
@@ -108,12 +108,12 @@ mod tests {
     fn who_is_behind_by_less_than_the_log_serves_and_others_are_filled() {
         let infos = heard([(0, peer(5, 50, (1, 90))), (1, peer(5, 0, (1, 60))), (2, peer(5, 0, (1, 40)))]);
         let chosen = plan(&infos, &interval(&[0, 1, 2], &[0, 1, 2], 3), CopyId::whole(0)).expect("a plan");
-        assert_eq!(chosen, Plan { leader: CopyId::whole(0), acting: vec![0, 1], backfill: vec![CopyId::whole(2)] });
+        assert_eq!(chosen, Plan { leader: CopyId::whole(0), cut: None, acting: vec![0, 1], backfill: vec![CopyId::whole(2)] });
         // The first choice knows too little: who leads stays, until it is filled.
         let chosen = plan(&infos, &interval(&[2, 1], &[2, 1], 2), CopyId::whole(2)).expect("a plan");
-        assert_eq!(chosen, Plan { leader: CopyId::whole(0), acting: vec![0, 1], backfill: vec![CopyId::whole(2)] });
+        assert_eq!(chosen, Plan { leader: CopyId::whole(0), cut: None, acting: vec![0, 1], backfill: vec![CopyId::whole(2)] });
         // A copy that is not wanted any more serves as long as there are too few.
         let chosen = plan(&infos, &interval(&[1, 3], &[1], 2), CopyId::whole(1)).expect("a plan");
-        assert_eq!(chosen, Plan { leader: CopyId::whole(0), acting: vec![1, 0], backfill: vec![CopyId::whole(3)] });
+        assert_eq!(chosen, Plan { leader: CopyId::whole(0), cut: None, acting: vec![1, 0], backfill: vec![CopyId::whole(3)] });
     }
 }

@@ -12,9 +12,11 @@
 //! | what happens on each shard ([`Scheme::share`]), and what does each copy get of an update ([`Scheme::divide`])? | `primary/lanes.rs`, `primary/members.rs` | all get the same | each its own objects |
 //! | what does a copy answer that is asked for a part of its shard? ([`Scheme::piece`]) | `replica/mod.rs` | nothing | the part |
 //! | how many members of an interval are enough to know what it wrote ([`Scheme::least`]), and how many promises to read ([`Scheme::may_read`])? | `history.rs`, `primary/laggy.rs` | one; those of all others | k; all but k − 1 |
-//! | whose log counts, and who shall serve? ([`Scheme::plan`]) | `peering/mod.rs` | the newest log of the newest interval | all positions, with one log |
-//! | what becomes of an object of an entry that does not count ([`Scheme::undo`]), and what does a copy lack of one that it did not carry out ([`Scheme::lack`])? | `core/log_merge.rs` | it is brought; what the entry says | it is missing |
-//! | who suffices to make an object ([`Scheme::can_make`]), and who is asked for it ([`Scheme::source`])? | `primary/recovery.rs`, `primary/unfound.rs` | one who has it | nobody, yet |
+//! | whose log counts, up to where, and who shall serve? ([`Scheme::plan`]) | `peering/mod.rs` | the newest log of the newest interval | what all copies of the newest interval have in common; whoever has the shard of a position |
+//! | what was before a change ([`Scheme::note_before`])? | `primary/lanes.rs` | nothing is noted | what each shard keeps |
+//! | what becomes of an object of an entry that does not count ([`Scheme::undo`]), and what does a copy lack of one that it did not carry out ([`Scheme::lack`])? | `core/log_merge.rs` | it is brought; what the entry says | it becomes what was kept; it is missing |
+//! | who suffices to make an object ([`Scheme::can_make`]), and who is asked for it ([`Scheme::source`])? | `primary/recovery.rs`, `primary/remake.rs`, `primary/unfound.rs` | one who has it | k shards; each of them |
+//! | how is a shard made anew ([`Scheme::remake`])? | `primary/remake.rs` | | of k others |
 //!
 //! Places, and the members without which a group does not serve, are counts that the map gives, and the same in every
 //! scheme: [`maps::Interval`] compares them. A test of the house says that no other file of this crate asks for a
@@ -29,15 +31,19 @@ use crate::letter::{PeerInfo, Sealed, encoded};
 use crate::log::common;
 use crate::missing::Lack;
 use crate::pieces::{Pieces, Want};
+use bytes::Bytes;
 use maps::{Interval, OsdMap, Pool, pool_flags};
 use messages::osd::code;
-use objectstore::{Hold, ObjectChanges, ObjectStore, Read, View};
+use objectstore::{Hold, ObjectChange, ObjectChanges, ObjectStore, Read, View};
 use shards::Shards;
 use shards::read::Eye;
 pub(crate) use shards::write::Shares;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use types::{CopyId, EVersion, Errno, Feature, HObject, ObjectId, OsdId, Rope, SpgId};
+use types::{CopyId, EVersion, Errno, Feature, HObject, ObjectId, OsdId, Rope, ShardId, SpgId};
+
+/// Why a group does not serve of which nobody has a copy.
+pub(crate) const NO_COPY: &str = "no copy that can be reached is complete: an OSD that has one must come back";
 
 /// How a pool keeps an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -80,10 +86,41 @@ impl Sight<'_> {
 pub(crate) struct Plan {
     /// Whose log counts.
     pub(crate) leader: CopyId,
+    /// The newest entry of it that counts; `None`: all of it counts.
+    pub(crate) cut: Option<EVersion>,
     /// Who shall serve: the primary first, or at their positions, with holes, where the group has shards.
     pub(crate) acting: Vec<OsdId>,
     /// Who belongs to the group and must be filled first.
     pub(crate) backfill: Vec<CopyId>,
+}
+
+#[cfg(feature = "sim")]
+impl Plan {
+    /// Makes a mistake about up to where the log of shards counts.
+    pub(crate) fn spoilt(
+        self,
+        mistake: Option<crate::selfcheck::Mistake>,
+        infos: &BTreeMap<CopyId, PeerInfo>,
+        least: usize,
+    ) -> Self {
+        use crate::selfcheck::Mistake;
+        let whole = infos.iter().filter(|(_, peer)| peer.history.created > 0 && peer.history.is_complete());
+        let mut heads: Vec<(EVersion, u32, CopyId)> =
+            whole.map(|(copy, peer)| (peer.info.last_update, peer.history.started, *copy)).collect();
+        heads.sort_unstable();
+        let Some((longest, _, leader)) = heads.last().copied().filter(|_| self.cut.is_some()) else { return self };
+        let begun = heads.iter().map(|(_, started, _)| *started).max();
+        let cut = match mistake {
+            Some(Mistake::LongestLog) => longest,
+            Some(Mistake::KthLog) => heads[heads.len().saturating_sub(least)].0,
+            Some(Mistake::LowestOfAll) => heads[0].0,
+            Some(Mistake::BelieveBegun) => {
+                heads.iter().filter(|(_, started, _)| Some(*started) == begun).map(|(head, ..)| *head).min().unwrap_or(longest)
+            }
+            _ => return self,
+        };
+        Self { cut: Some(cut), leader, ..self }
+    }
 }
 
 /// What becomes of an object on a copy that carried out an entry that does not count.
@@ -95,6 +132,8 @@ pub(crate) enum Undo {
     Remove,
     /// It is missing, and is brought as it was before.
     Bring(Lack),
+    /// It becomes what was kept of it: the generation with this number, whose record this is.
+    Restore { generation: u64, record: Bytes },
 }
 
 /// An update, as each copy gets it.
@@ -244,31 +283,31 @@ impl Scheme {
         promised + self.least() > others
     }
 
-    /// Returns whose log counts and who shall serve the group in this interval, by what copies told; `None` if they are
-    /// not enough. `me`: the copy that decides.
-    pub(crate) fn plan(&self, infos: &BTreeMap<CopyId, PeerInfo>, interval: &Interval, me: CopyId) -> Option<Plan> {
+    /// Returns whose log counts and who shall serve the group in this interval, by what copies told. `me`: the copy that
+    /// decides.
+    ///
+    /// # Errors
+    /// A sentence that says why they are not enough, and what helps.
+    pub(crate) fn plan(&self, infos: &BTreeMap<CopyId, PeerInfo>, interval: &Interval, me: CopyId) -> Result<Plan, &'static str> {
         match self {
-            Self::Copies => copies::plan(infos, interval, me),
+            Self::Copies => copies::plan(infos, interval, me).ok_or(NO_COPY),
             Self::Shards(shards) => shards.plan(infos, interval, me),
-        }
-    }
-
-    /// Returns why [`Scheme::plan`] gives none, and what helps.
-    pub(crate) fn why_no_plan(&self) -> &'static str {
-        match self {
-            Self::Copies => "no copy that can be reached is complete: an OSD that has one must come back",
-            Self::Shards(_) => {
-                "not all of its shards are there with the same log, and this program does not rebuild shards yet: the OSDs of all its \
-                 positions must come back as they were"
-            }
         }
     }
 
     /// Returns what becomes of an entry's object on a copy that carried it out, and it does not count.
     pub(crate) fn undo(&self, entry: &LogEntry) -> Undo {
         match self {
-            // Of shards no plan has an entry that does not count, yet.
-            Self::Copies | Self::Shards(_) => copies::undo(entry),
+            Self::Copies => copies::undo(entry),
+            Self::Shards(shards) => shards.undo(entry),
+        }
+    }
+
+    /// Lets the entries of a change say what was before it, where that is what undoes it. `body` has what happens here.
+    pub(crate) fn note_before(&self, store: &dyn View, hold: Hold, body: &mut Body) -> Read<()> {
+        match self {
+            Self::Copies => Ok(()),
+            Self::Shards(shards) => shards.note_before(store, hold, body),
         }
     }
 
@@ -285,17 +324,46 @@ impl Scheme {
     pub(crate) fn can_make(&self, holders: &[CopyId]) -> bool {
         match self {
             Self::Copies => !holders.is_empty(),
-            Self::Shards(_) => false,
+            Self::Shards(shards) => {
+                let held: BTreeSet<ShardId> = holders.iter().map(|copy| copy.shard).collect();
+                held.len() >= shards.k()
+            }
         }
     }
 
-    /// Returns whom to ask for an object that these hold; `None`: nobody, yet. `answers`: who can answer now.
+    /// Returns whom to ask for an object that these hold, or for its record; `None`: nobody, yet. `answers`: who can answer now.
     pub(crate) fn source(&self, holders: &[CopyId], answers: impl Fn(&CopyId) -> bool) -> Option<CopyId> {
-        match self {
-            Self::Copies => holders.iter().copied().find(answers),
-            Self::Shards(_) => None,
+        holders.iter().copied().find(answers)
+    }
+
+    /// Makes shards of an object anew: see [`Remade`]. `object`: its name here; `record`: the object's; `lost`: the shards that
+    /// are wanted; `at`: where on a shard it begins; `most`: bytes of each shard at most.
+    ///
+    /// # Errors
+    /// Parts of other shards must come first; the sight noted them. Or there are too few shards.
+    pub(crate) fn remake(
+        &self,
+        sight: &Sight<'_>,
+        hold: Hold,
+        object: &ObjectId,
+        record: &[u8],
+        lost: &[ShardId],
+        (at, most): (u64, u64),
+    ) -> Read<Remade> {
+        match (self, sight) {
+            (Self::Shards(shards), Sight::Eye(eye)) => shards.remake_part(eye, hold, object, record, lost, (at, most)),
+            _ => Ok(Remade::default()),
         }
     }
+}
+
+/// A part of some shards of an object, made anew.
+#[derive(Debug, Default)]
+pub(crate) struct Remade {
+    /// What is written to each, in the order in which they were wanted.
+    pub(crate) shards: Vec<Vec<ObjectChange>>,
+    /// Place on a shard where the next part begins; `None`: this is the last.
+    pub(crate) next: Option<u64>,
 }
 
 #[cfg(test)]

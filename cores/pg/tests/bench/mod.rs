@@ -2,6 +2,7 @@
 
 #![allow(dead_code)]
 
+pub(crate) mod code;
 pub(crate) mod several;
 
 use bytes::Bytes;

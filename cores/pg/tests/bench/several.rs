@@ -82,6 +82,9 @@ impl Several {
         (pool.type_, pool.size, pool.min_size) = (maps::pool_type::ERASURE, k + m, k);
         pool.flags |= maps::pool_flags::EC_OVERWRITES;
         pool.stripe_width = u32::from(k) * 4096;
+        // Where they belong: as long as one is down, its place is a hole.
+        several.map.osd_weight = vec![0x1_0000; n as usize];
+        several.map.pg_upmap.insert(GROUP, (0..n).collect());
         several.map.forget_placements();
         let map = Arc::new(several.map.clone());
         several.osds.values_mut().for_each(|bench| bench.map = map.clone());

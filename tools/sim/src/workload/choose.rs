@@ -10,6 +10,24 @@ pub(super) struct Chooser {
     me: u32,
     serial: u64,
     largest: u64,
+    no_omap: bool,
+}
+
+/// The same without what changes an omap: data instead.
+fn of_data(action: Action) -> Action {
+    match action {
+        Action::OmapSet(pairs) => {
+            let bytes: Vec<u8> = pairs.into_values().flatten().collect();
+            Action::Write(bytes.len() as u64 * 700, bytes)
+        }
+        Action::OmapRemove(_) | Action::OmapRemoveRange(..) => Action::Zero(3000, 9000),
+        Action::OmapClear => Action::Truncate(5000),
+        Action::OmapSetHeader(bytes) | Action::AppendAndMark(bytes, _) => Action::Append(bytes),
+        Action::Add(..) | Action::If(Guard::Omap(..), _) => Action::VersionIncrement,
+        Action::All(parts) => Action::All(parts.into_iter().map(of_data).collect()),
+        Action::If(guard, change) => Action::If(guard, Box::new(of_data(*change))),
+        other => other,
+    }
 }
 
 fn name(n: u64) -> String {
@@ -30,7 +48,17 @@ fn tagged(tag: &[u8], len: usize) -> Vec<u8> {
 
 impl Chooser {
     pub(super) fn new(rng: Rng, me: u32, largest: u64) -> Self {
-        Self { rng, me, serial: 0, largest }
+        Self { rng, me, serial: 0, largest, no_omap: false }
+    }
+
+    /// The same, of a pool that takes no omap if so said.
+    pub(super) fn without_omap(self, no_omap: bool) -> Self {
+        Self { no_omap, ..self }
+    }
+
+    /// Returns an action that the pool takes.
+    fn fit(&self, action: Action) -> Action {
+        if self.no_omap { of_data(action) } else { action }
     }
 
     /// Bytes that name who wrote them, so that a misplaced one is known.
@@ -60,7 +88,7 @@ impl Chooser {
     /// Reads and changes of every common kind.
     pub(super) fn plain(&mut self) -> Action {
         let largest = self.largest;
-        match self.rng.below(100) {
+        let action = match self.rng.below(100) {
             0..22 => Action::Read,
             22..26 => Action::Stat,
             26..41 => Action::Append(self.payload()),
@@ -77,7 +105,8 @@ impl Chooser {
             91..95 => Action::OmapGet,
             95..98 => Action::AppendAndMark(self.small(), self.key()),
             _ => Action::DeleteIf(name(0), Vec::new()),
-        }
+        };
+        self.fit(action)
     }
 
     /// Returns what fills a disk, and something else now and then.
@@ -112,7 +141,7 @@ impl Chooser {
     /// snapshots that stay.
     pub(super) fn rare(&mut self, version: Option<u64>, rollback: &[u64]) -> Action {
         let largest = self.largest;
-        match self.rng.below(100) {
+        let action = match self.rng.below(100) {
             0..6 => Action::ReadAt(self.rng.magnitude(0, largest), self.rng.magnitude(1, largest)),
             6..11 => Action::SparseRead,
             11..15 => Action::GetXattrs,
@@ -143,7 +172,8 @@ impl Chooser {
                 [] => Action::Read,
                 snaps => Action::Rollback(*self.rng.pick(snaps)),
             },
-        }
+        };
+        self.fit(action)
     }
 
     /// A change that may be one of several in a request.

@@ -85,6 +85,8 @@ pub struct Habits {
     pub asides: u64,
     /// They go to the same copy of a group, not to each in turn.
     pub near: bool,
+    /// The pool takes no omap.
+    pub no_omap: bool,
 }
 
 impl Default for Habits {
@@ -105,6 +107,7 @@ impl Default for Habits {
             copies: 3,
             asides: 0,
             near: false,
+            no_omap: false,
         }
     }
 }
@@ -168,7 +171,7 @@ impl Workload {
         let me = history.borrow_mut().new_client();
         shared.borrow_mut().open = 0;
         Self {
-            chooser: Chooser::new(Rng::new(seed), me, habits.largest),
+            chooser: Chooser::new(Rng::new(seed), me, habits.largest).without_omap(habits.no_omap),
             watching: Watching::new(me, history, world_time.clone()),
             ebb: Ebb::default(),
             aside: Rng::new(!seed),

@@ -9,7 +9,8 @@ use std::cell::RefCell;
 use std::ops::Range;
 use types::{ObjectId, Rope, ShardId, SpgId};
 
-/// A view in offsets of objects. It reads the own shard from the store, and others from the pieces that came for the job.
+/// A view in offsets of objects. It reads the own shard from the store, and others from the pieces that came for the job. What
+/// lies on a shard that was given up is made of others.
 ///
 /// What is not there is noted, all of one read together, before the read fails with [`Unread::Missing`]: its wish is what
 /// the own store misses, and may be empty.
@@ -18,6 +19,11 @@ pub(crate) struct Eye<'a> {
     store: &'a dyn ObjectStore,
     pieces: &'a Pieces,
     wants: RefCell<Vec<Want>>,
+}
+
+/// The name of a shard.
+fn shard_id(n: usize) -> ShardId {
+    ShardId(i8::try_from(n).unwrap_or(i8::MAX))
 }
 
 impl<'a> Eye<'a> {
@@ -37,10 +43,31 @@ impl<'a> Eye<'a> {
         self.shards.known_here(object, &stat).map(Some)
     }
 
-    /// Bytes of a data shard; `None`: they were noted as wanted.
-    fn part(&self, hold: Hold, object: &ObjectId, known: &Known, shard: usize, range: Range<u64>) -> Read<Option<Rope>> {
+    /// Returns true if nothing can be had of a shard of an object.
+    pub(crate) fn is_given_up(&self, object: &ObjectId, shard: usize) -> bool {
+        self.pieces.is_given_up(&object.object, shard_id(shard))
+    }
+
+    /// Bytes of a data shard, wherever they come from; `None`: parts of others were noted as wanted.
+    fn data(&self, hold: Hold, object: &ObjectId, known: &Known, shard: usize, range: Range<u64>) -> Read<Option<Rope>> {
+        if !self.is_given_up(object, shard) {
+            return self.part(hold, object, known, shard, range);
+        }
+        let made = self.shards.remake(self, hold, object, known, &[shard], range)?;
+        Ok(made.into_iter().next())
+    }
+
+    /// Bytes of a shard, all of them before its end; `None`: they were noted as wanted.
+    pub(crate) fn part(
+        &self,
+        hold: Hold,
+        object: &ObjectId,
+        known: &Known,
+        shard: usize,
+        range: Range<u64>,
+    ) -> Read<Option<Rope>> {
         let len = range.end - range.start;
-        let shard = ShardId(i8::try_from(shard).unwrap_or(i8::MAX));
+        let shard = shard_id(shard);
         if shard == object.shard {
             let data = self.store.read(hold, object, range.start, len)?;
             return if data.len() as u64 == len { Ok(Some(data)) } else { Err(damaged(object, "length of the shard")) };
@@ -66,7 +93,7 @@ impl<'a> Eye<'a> {
             if share.is_empty() {
                 continue;
             }
-            match self.part(hold, object, known, shard, share.clone()) {
+            match self.data(hold, object, known, shard, share.clone()) {
                 Ok(Some(data)) => *part = Some((share.start, data)),
                 Ok(None) => missed = missed.or(Some(Wish(Vec::new()))),
                 Err(Unread::Missing(wish)) => missed = Some(wish),
