@@ -5,12 +5,15 @@
 
 mod bench;
 
+use bench::Bench;
 use bench::several::{GROUP, Several};
 use bytes::Bytes;
+use maps::OsdMap;
 use messages::osd::{Op, OpArgs, code};
 use objectstore::{MetaChange, ObjectStore as _, Ticket, Transaction};
 use pg::{Gone, Mercy};
-use types::{SessionId, SpgId};
+use std::sync::Arc;
+use types::{PgId, SessionId, SpgId};
 
 fn full(text: &'static str) -> Op {
     Op::extent(code::WRITEFULL, 0, text.len() as u64, Bytes::from_static(text.as_bytes()))
@@ -223,4 +226,79 @@ fn nothing_is_given_up_that_somebody_may_have_who_cannot_read_it() {
     all.osd(0).with(id, |pg, ctx| pg.reload(ctx));
     all.pass(12);
     assert_eq!(all.content(tid), Some(Ok(Bytes::from_static(b"new"))));
+}
+
+/// OSD 0 of two, with a group that both have.
+fn of_two() -> Bench {
+    let mut map = bench::map(1);
+    map.set_max_osd(2);
+    map.osd_state.iter_mut().for_each(|osd| *osd = maps::state::EXISTS | maps::state::UP);
+    map.osd_info = vec![maps::OsdInfo { up_thru: 1000, ..Default::default() }; 2];
+    map.pools.get_mut(&bench::POOL).expect("the pool").size = 2;
+    map.pg_temp.insert(GROUP, vec![0, 1]);
+    let mut bench = Bench::empty(map);
+    bench.whoami = 0;
+    bench.begin(SpgId::whole(GROUP), pg::Pg::create);
+    bench.settle();
+    bench
+}
+
+/// The group that comes out of a split of the first one.
+const CHILD: PgId = PgId { pool: bench::POOL, seed: 1 };
+
+/// Maps in which the pool gets a second group, which is on both, then on osd.1 alone, then on both again.
+fn maps_of_a_split(bench: &Bench) -> Vec<Arc<OsdMap>> {
+    let mut map = (*bench.map).clone();
+    let step = |acting: &[i32]| {
+        map.epoch += 1;
+        let pool = map.pools.get_mut(&bench::POOL).expect("the pool");
+        (pool.pg_num, pool.pgp_num) = (2, 2);
+        map.pg_temp.insert(CHILD, acting.to_vec());
+        map.forget_placements();
+        Arc::new(map.clone())
+    };
+    [&[0, 1][..], &[1], &[0, 1]].into_iter().map(step).collect()
+}
+
+fn take(bench: &mut Bench, map: &Arc<OsdMap>) {
+    bench.map = map.clone();
+    bench.with(SpgId::whole(GROUP), |pg, ctx| pg.new_map(ctx));
+}
+
+fn knows_who_served(bench: &Bench) -> bool {
+    bench.pgs[&SpgId::whole(CHILD)].query().past.iter().any(|(_, _, acting)| acting[..] == [1])
+}
+
+#[test]
+fn a_group_that_comes_out_of_a_split_knows_of_maps_that_came_while_its_parent_was_read() {
+    let mut bench = of_two();
+    let maps = maps_of_a_split(&bench);
+    bench.store.miss = true;
+    bench.load(SpgId::whole(GROUP));
+    maps.iter().for_each(|map| take(&mut bench, map));
+    bench.settle();
+    assert!(knows_who_served(&bench), "{:?}", bench.pgs[&SpgId::whole(CHILD)].query().past);
+}
+
+#[test]
+fn a_group_that_comes_out_of_a_split_knows_after_a_crash_of_maps_that_came_meanwhile() {
+    let mut bench = of_two();
+    let maps = maps_of_a_split(&bench);
+    bench.store.hold_commits = true;
+    take(&mut bench, &maps[0]);
+    // Its keys are written, and its parent's are about to go.
+    for _ in 0..2 {
+        bench.settle();
+        let under_way = bench.store.uncommitted();
+        bench.store.commit(under_way);
+    }
+    bench.settle();
+    maps[1..].iter().for_each(|map| take(&mut bench, map));
+    // All this is durable before the OSD remembers the map. Then it dies.
+    let under_way = bench.store.uncommitted();
+    bench.store.commit(under_way);
+    assert!(!bench.pgs.contains_key(&SpgId::whole(CHILD)));
+    bench.store.hold_commits = false;
+    bench.restart();
+    assert!(knows_who_served(&bench), "{:?}", bench.pgs[&SpgId::whole(CHILD)].query().past);
 }

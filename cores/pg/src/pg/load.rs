@@ -319,7 +319,8 @@ impl Pg {
             return;
         }
         let Role::Loading(loading) = std::mem::replace(&mut self.role, Role::Replica(Box::default())) else { return };
-        let fresh = loading.maps.iter().filter(|map| self.core.history.note(map, self.core.id.pg)).count() > 0;
+        self.passed = loading.maps;
+        let fresh = self.passed.iter().filter(|map| self.core.history.note(map, self.core.id.pg)).count() > 0;
         // It was split off, and that is done: what becomes of its parent later says nothing about that.
         let born = self.core.history.parent.take().is_some();
         if fresh || born {

@@ -36,6 +36,7 @@ use crate::recorder::{OpKey, Step};
 use crate::replica::Replica;
 use crate::replica::aside::{is_aside, send_back};
 use load::{Loading, Unserved};
+use maps::OsdMap;
 use messages::osd::OsdOpReply;
 use messages::osd::code::backoff_op;
 use node::{Level, Mono};
@@ -43,6 +44,7 @@ use objectstore::{Event, Hold, Ticket};
 use removal::Removal;
 use split::Splitting;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use types::{CopyId, Errno, HObject, Message, ObjectId, SessionId, SpgId};
 pub use unite::Legacy;
 use unite::Uniting;
@@ -82,6 +84,8 @@ pub struct Pg {
     waiting: VecDeque<ClientOp>,
     /// Sessions that were told to hold back, with the backoff's number.
     backoffs: BTreeMap<SessionId, u64>,
+    /// Maps that came while the group was read, split or took others in, oldest first: groups that come out of it had intervals in them.
+    passed: Vec<Arc<OsdMap>>,
     /// Letters that came while this copy could not read them.
     deferred: Vec<(CopyId, Envelope, Letter)>,
     /// Its keys could not be read.
@@ -101,6 +105,7 @@ impl Pg {
             role,
             waiting: VecDeque::new(),
             backoffs: BTreeMap::new(),
+            passed: Vec::new(),
             deferred: Vec::new(),
             load_failed: false,
             unserved: None,

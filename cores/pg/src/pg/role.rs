@@ -8,6 +8,7 @@
 //! interval to last must meet. Intervals part the time, so two that meet are one.
 
 use super::load::{learn_late, try_scheme};
+use super::split::write_down;
 use super::{Pg, Role};
 use crate::api::{ClientOp, Ctx, Effect};
 use crate::letter::{Envelope, Letter, Sealed};
@@ -34,11 +35,13 @@ impl Pg {
             Role::Removing(_) | Role::Removed => return,
             Role::Loading(loading) => return loading.maps.push(ctx.map.clone()),
             Role::Splitting(split) => {
-                split.note(ctx.map);
+                let records = split.note(ctx.map);
+                self.passed.push(ctx.map.clone());
                 self.core.note_interval(ctx);
-                return;
+                return write_down(self, ctx, records);
             }
             Role::Uniting(_) | Role::Leaving => {
+                self.passed.push(ctx.map.clone());
                 self.core.note_interval(ctx);
                 return;
             }
@@ -73,6 +76,7 @@ impl Pg {
     /// Begins an interval.
     pub(crate) fn take_role(&mut self, ctx: &mut Ctx<'_>) {
         let ordered = self.ordered.take();
+        self.passed.clear();
         if self.core.leads(ctx) {
             let mut peering = Box::new(Peering::begin(&self.core, ctx, ordered));
             peering.step(&mut self.core, ctx);

@@ -6,6 +6,10 @@
 //! notes the new number of groups; (4) when that is durable, the siblings are loaded. A crash before (4) repeats
 //! the split from the start: it writes the same again. Until then the siblings' keys are there, whole or in part, but a
 //! sibling that is loaded sees in its parent's history that the split was not finished, and ends as if it were removed.
+//!
+//! *Maps that come meanwhile.* From the map of the split on each sibling has intervals of its own, which may be others than its parent's. They are
+//! noted with each map: while the group splits, and before, while it is read or takes others in. Once a sibling's keys are written, the
+//! end of an interval is written, too, as every copy does it: before the OSD remembers the map.
 
 use super::{Pg, Role};
 use crate::api::{Ctx, Effect};
@@ -18,6 +22,7 @@ use maps::OsdMap;
 use node::Level;
 use objectstore::{Hold, MetaChange, ObjectChanges, Refused, Transaction, Unread};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use types::{Epoch, HObject, PgId, SpgId};
 
 /// Prefixes of the keys that are divided, in the order of work.
@@ -60,22 +65,40 @@ impl Splitting {
         (now == own && seed != own) || self.children.iter().any(|(id, _)| id.pg.seed == now)
     }
 
-    /// Another map came meanwhile: each sibling has intervals of its own from the split on.
-    pub(crate) fn note(&mut self, map: &OsdMap) {
-        for (id, history) in &mut self.children {
-            history.note(map, id.pg);
+    /// Another map came meanwhile. Gives what siblings whose keys are written must write down.
+    pub(crate) fn note(&mut self, map: &OsdMap) -> Vec<(SpgId, MetaChange)> {
+        let written = !matches!(self.step, Step::Drain | Step::Give);
+        let fresh = self.children.iter_mut().filter_map(|(id, history)| history.note(map, id.pg).then_some((*id, history)));
+        let record = |history: &History| MetaChange::Set(Bytes::from_static(meta::HISTORY), history.encode());
+        fresh.filter(|_| written).map(|(id, history)| (id, record(history))).collect()
+    }
+}
+
+/// Writes down which intervals of siblings have ended, as [`Splitting::note`] gave it.
+pub(crate) fn write_down(pg: &mut Pg, ctx: &mut Ctx<'_>, records: Vec<(SpgId, MetaChange)>) {
+    for (child, record) in records {
+        if !pg.give(ctx, child, vec![record]) {
+            return;
         }
     }
 }
 
 impl Pg {
-    /// Returns what a sibling is to know: what this group knows, and its own members from now on.
+    /// Returns what a sibling is to know: what this group knew when it came to be, and its own members from then on.
     fn child_history(&self, ctx: &Ctx<'_>, id: SpgId) -> History {
-        let own = History::begin(ctx.map, id.pg);
-        let (since, interval, up_thru, pg_num) = (own.since, own.interval, own.up_thru, own.pg_num);
+        let pool = id.pg.pool;
+        let exists = |map: &&Arc<OsdMap>| map.pools.get(&pool).is_some_and(|pool| id.pg.seed < pool.pg_num);
+        let mut maps = self.passed.iter().filter(exists).chain([ctx.map]);
+        let own = History::begin(maps.next().unwrap_or(ctx.map), id.pg);
+        let (since, interval, up_thru, pg_num, noted) = (own.since, own.interval, own.up_thru, own.pg_num, own.noted);
         let (unions, taken) = (Vec::new(), Vec::new());
         let parent = Some(self.core.id.pg.seed);
-        History { since, interval, up_thru, pg_num, estimated: true, parent, unions, taken, ..self.core.history.clone() }
+        let known = self.core.history.clone();
+        let past = known.past.iter().filter(|past| past.first < since).cloned().collect();
+        let mut history =
+            History { since, interval, up_thru, pg_num, noted, past, estimated: true, parent, unions, taken, ..known };
+        maps.for_each(|map| _ = history.note(map, id.pg));
+        history
     }
 
     /// Begins to split, as the present map says: this group's share is smaller than it was.
