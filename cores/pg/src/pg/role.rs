@@ -8,6 +8,7 @@
 //! interval to last must meet. Intervals part the time, so two that meet are one.
 
 use super::load::{learn_late, try_scheme};
+use super::split::write_down;
 use super::{Pg, Role};
 use crate::api::{ClientOp, Ctx, Effect};
 use crate::letter::{Envelope, Letter, Sealed};
@@ -37,7 +38,7 @@ impl Pg {
                 let records = split.note(ctx.map);
                 self.passed.push(ctx.map.clone());
                 self.core.note_interval(ctx);
-                return self.write_down(ctx, records);
+                return write_down(self, ctx, records);
             }
             Role::Uniting(_) | Role::Leaving => {
                 self.passed.push(ctx.map.clone());

@@ -74,6 +74,15 @@ impl Splitting {
     }
 }
 
+/// Writes down which intervals of siblings have ended, as [`Splitting::note`] gave it.
+pub(crate) fn write_down(pg: &mut Pg, ctx: &mut Ctx<'_>, records: Vec<(SpgId, MetaChange)>) {
+    for (child, record) in records {
+        if !pg.give(ctx, child, vec![record]) {
+            return;
+        }
+    }
+}
+
 impl Pg {
     /// Returns what a sibling is to know: what this group knew when it came to be, and its own members from then on.
     fn child_history(&self, ctx: &Ctx<'_>, id: SpgId) -> History {
