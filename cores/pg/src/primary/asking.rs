@@ -10,7 +10,7 @@
 use crate::pieces::{Pieces, Want};
 use types::{CopyId, Rope};
 
-/// What a job got of other shards, and waits for.
+/// Parts that a job got of other shards, and waits for.
 #[derive(Default)]
 pub(crate) struct Asking {
     pub(crate) pieces: Pieces,
