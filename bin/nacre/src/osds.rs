@@ -37,7 +37,7 @@ pub(crate) struct Place<'a> {
 /// Memory of an OSD, in bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct Memory {
-    /// First number of the line.
+    /// Bytes that it begins with.
     pub(crate) first: u64,
     /// As it was given.
     pub(crate) ceiling: Option<u64>,

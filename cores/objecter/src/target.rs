@@ -13,7 +13,7 @@ pub struct Target {
     pub hash: u32,
     /// The shard that is asked: the primary's, in pools that have shards.
     pub shard: ShardId,
-    /// OSDs that serve it.
+    /// Interval in which it is served.
     pub interval: Interval,
 }
 

@@ -27,10 +27,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use types::{CopyId, HObject};
 
-/// What a question is about. The order is that in which questions are repeated.
+/// Subject of a question. The order is that in which questions are repeated.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Subject {
-    /// What a copy holds of the group.
+    /// Summary of what a copy holds of the group.
     Holdings,
     /// Its log.
     Log,
@@ -47,7 +47,7 @@ pub(crate) enum Subject {
     /// A slot for objects that it gets, or that one is given back. A slot that was lent may be taken back, and that word may
     /// be lost: the question stays open as long as the slot is kept.
     Slot,
-    /// What it holds in a range, for a scrub.
+    /// Objects that it holds in a range, for a scrub.
     Survey,
     /// It is to remove what it has of the group. Nobody answers that.
     Removal,

@@ -37,7 +37,7 @@ pub struct Slow {
     pub osd: String,
     /// Its age in seconds.
     pub age: f64,
-    /// Its description.
+    /// The operation, in words.
     pub what: String,
     /// The thing that it waits for.
     pub waits: String,

@@ -36,7 +36,7 @@ pub struct Series {
 /// Result of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// The order.
+    /// The run that was asked for.
     pub run: Run,
     /// Its end.
     pub status: Status,

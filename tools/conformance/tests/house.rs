@@ -527,7 +527,7 @@ fn files_call_each_other_through_self_no_more_than_they_did() {
 }
 
 /// Doc comments of product code that begin with a question word, at most. The number only falls.
-const QUESTIONS: usize = 275;
+const QUESTIONS: usize = 260;
 
 /// Returns how many doc comments of a text begin with a question word: inline tests are left out.
 fn questions(text: &str) -> usize {

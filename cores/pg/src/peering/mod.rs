@@ -62,7 +62,7 @@ pub(crate) enum Step {
     },
 }
 
-/// What peering comes to.
+/// Result of peering.
 pub(crate) enum Outcome {
     /// All is agreed on: the primary that was made serves.
     Agreed,
@@ -79,11 +79,11 @@ pub(crate) struct Peering {
     pub(crate) primary: Box<Primary>,
     /// Its end. The group looks at it after each call, and nothing is done any more.
     pub(crate) outcome: Option<Outcome>,
-    /// What the other copies told.
+    /// Words of the other copies.
     infos: BTreeMap<CopyId, PeerInfo>,
-    /// Who holds nothing of the group.
+    /// Copies that hold nothing of the group.
     empty: BTreeSet<CopyId>,
-    /// Who cannot read what he holds.
+    /// Copies that cannot read what they hold.
     unable: BTreeSet<CopyId>,
     /// Who is waited for, beyond those who were asked: down, and perhaps the only one who knows something.
     pub(crate) needed: BTreeSet<CopyId>,

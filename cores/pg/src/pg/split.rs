@@ -216,11 +216,6 @@ impl Pg {
         children.iter().filter(|c| c.pg.seed == seed).copied().collect()
     }
 
-    /// Writes down which intervals of siblings have ended.
-    pub(crate) fn write_down(&mut self, ctx: &mut Ctx<'_>, records: Vec<(SpgId, MetaChange)>) {
-        records.into_iter().all(|(child, record)| self.give(ctx, child, vec![record]));
-    }
-
     fn give(&mut self, ctx: &mut Ctx<'_>, child: SpgId, meta: Vec<MetaChange>) -> bool {
         let ticket = self.core.next_ticket(ctx);
         match ctx.store.submit(Transaction { scope: child, meta, ..Transaction::default() }, ticket) {

@@ -11,7 +11,7 @@ use crate::pieces::{Pieces, Want};
 use std::collections::BTreeSet;
 use types::{HObject, Rope};
 
-/// What a job got of other shards, and waits for.
+/// Parts that a job got of other shards, and waits for.
 #[derive(Default)]
 pub(crate) struct Asking {
     pub(crate) pieces: Pieces,

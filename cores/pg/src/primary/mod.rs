@@ -70,7 +70,7 @@ use trim::Trim;
 use types::{CopyId, HObject, ObjectId, SessionId};
 use unfound::Search;
 
-/// How far a primary is.
+/// Stage of a primary.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// Peering makes it: the copies have not agreed.
@@ -90,9 +90,9 @@ pub(crate) struct Primary {
     pub(crate) jobs: BTreeMap<Hold, Job>,
     /// Changes that are not durable at all members, oldest first.
     pub(crate) pending: VecDeque<Pending>,
-    /// In a group of shards: what is never undone any more.
+    /// In a group of shards: changes that are never undone any more.
     pub(crate) stable: Stable,
-    /// What other copies were asked.
+    /// Questions to other copies.
     pub(crate) questions: Questions,
     /// The other copies.
     pub(crate) members: Members,
@@ -102,7 +102,7 @@ pub(crate) struct Primary {
     /// A scrub that shall begin.
     pub(crate) ordered: Option<Order>,
     pub(crate) scrub: Option<Box<Scrub>>,
-    /// What scrubs found.
+    /// Findings of scrubs.
     pub(crate) findings: Option<Box<Findings>>,
     /// A repair left errors.
     pub(crate) failed_repair: bool,

@@ -113,7 +113,7 @@ pub(crate) struct Replica {
     pub(crate) lent: Option<Lent>,
     /// What is read for the primary's scrub.
     pub(crate) inquiry: Option<Box<Inquiry>>,
-    /// What the primary was asked.
+    /// Questions to the primary.
     questions: Questions,
     /// Clients' reads here.
     pub(crate) aside: Aside,

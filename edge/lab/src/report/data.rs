@@ -51,7 +51,7 @@ impl Cell {
 /// All that a report is made from.
 #[derive(Clone, Debug, Default)]
 pub struct Data {
-    /// The order.
+    /// The experiment that was asked for.
     pub experiment: Experiment,
     /// Place where it ran.
     pub environment: Environment,
