@@ -639,7 +639,8 @@ impl Cluster {
             "erasure_code_profile": "sim", "format": "json"
         });
         self.command_ok(&create.to_string())?;
-        let overwrites = serde_json::json!({ "prefix": "osd pool set", "pool": pool, "var": "allow_ec_overwrites", "val": "true" });
+        let overwrites =
+            serde_json::json!({ "prefix": "osd pool set", "pool": pool, "var": "allow_ec_overwrites", "val": "true" });
         self.command_ok(&overwrites.to_string()).map(drop)
     }
 

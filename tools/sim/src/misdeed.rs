@@ -147,10 +147,7 @@ const ALL: &[Misdeed] = &[
     Misdeed::Copies(osd::Mistake::ForgetKept),
     Misdeed::Copies(osd::Mistake::UndoElsewhere),
     Misdeed::Copies(osd::Mistake::LongestLog),
-    Misdeed::Copies(osd::Mistake::KthLog),
     Misdeed::Copies(osd::Mistake::LowestOfAll),
-    Misdeed::Copies(osd::Mistake::BelieveBegun),
-    Misdeed::Copies(osd::Mistake::LeastOne),
     Misdeed::Copies(osd::Mistake::AckByMost),
     Misdeed::LostHolder,
     Misdeed::LostOperation,
@@ -259,8 +256,8 @@ impl Misdeed {
                 Copies::CountReplaced => "disks-filled",
                 Copies::ServeBeforeUp => "deaths",
                 Copies::NeverHoldBack => "floods",
-                Copies::LongestLog | Copies::KthLog | Copies::UndoElsewhere | Copies::StableEarly | Copies::BelieveBegun => "shards-torn",
-                Copies::ForgetKept | Copies::LowestOfAll | Copies::LeastOne | Copies::AckByMost => "shards-turns",
+                Copies::LongestLog | Copies::UndoElsewhere | Copies::StableEarly => "shards-torn",
+                Copies::ForgetKept | Copies::LowestOfAll | Copies::AckByMost => "shards-turns",
             },
         };
         (scenario, 0)

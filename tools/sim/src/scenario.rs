@@ -550,7 +550,10 @@ pub const ALL: &[Scenario] = &[
         pause: Duration::from_millis(400),
         kind: Kind::Shards(
             shards_dense,
-            &[COPIES, &[Fault::OsdKill, Fault::OsdPower, Fault::OsdAtWrite, Fault::OsdAtWrite, Fault::OsdFreeze, Fault::PeerOneWay]],
+            &[
+                COPIES,
+                &[Fault::OsdKill, Fault::OsdPower, Fault::OsdAtWrite, Fault::OsdAtWrite, Fault::OsdFreeze, Fault::PeerOneWay],
+            ],
         ),
     },
     Scenario {

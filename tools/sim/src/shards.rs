@@ -69,7 +69,9 @@ fn contradiction((k, m): (usize, usize), shards: &[Held]) -> Option<String> {
     if let Some(other) = shards.iter().find(|held| held.common != first.common) {
         return Some(format!("osd.{} has {}\n  osd.{} has {}", first.osd, first.common, other.osd, other.common));
     }
-    let Some((_, size, chunk)) = osd::shards_in(&first.info) else { return Some("its record is none of an object in shards".into()) };
+    let Some((_, size, chunk)) = osd::shards_in(&first.info) else {
+        return Some("its record is none of an object in shards".into());
+    };
     for (n, held) in shards.iter().enumerate() {
         let wanted = length(size, chunk, k as u64, n as u64);
         if held.data.len() as u64 != wanted {
