@@ -211,6 +211,10 @@ fuse:
 lossydisk: deps-build fuse
 	$(RELEASE) --bin lossydisk
 
+.PHONY: lost-shards
+lost-shards: deps-test build   ## six OSDs with a pool of 4 + 2 shards: one, then two are killed and come back under stock rados
+	$(PYTHON) tools/conformance/faults/lost_shards.py --nacre $(NACRE)
+
 kill-rounds: deps-test build lossydisk   ## ROUNDS=20 times kill -9, LOSSY_ROUNDS=6 power cuts on each driver, with a checker
 	$(PYTHON) tools/conformance/faults/kill_rounds.py --nacre $(NACRE) --rounds $(ROUNDS) --seconds 1.5
 	$(PYTHON) tools/conformance/faults/kill_rounds.py --nacre $(NACRE) --rounds 4 --auth cephx -- --driver epoll

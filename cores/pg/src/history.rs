@@ -135,7 +135,7 @@ pub(crate) struct History {
 }
 
 /// Returns true if the map has this OSD marked lost after `epoch`.
-fn is_lost_since(map: &OsdMap, osd: OsdId, epoch: Epoch) -> bool {
+pub(crate) fn is_lost_since(map: &OsdMap, osd: OsdId, epoch: Epoch) -> bool {
     !map.exists(osd) || map.info(osd).is_some_and(|info| info.lost_at > epoch)
 }
 

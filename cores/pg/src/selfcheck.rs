@@ -143,14 +143,8 @@ pub enum Mistake {
     UndoElsewhere,
     /// Of shards the longest log counts.
     LongestLog,
-    /// Of shards what k of them have counts.
-    KthLog,
     /// Of shards what all have counts that are heard, those too that were away.
     LowestOfAll,
-    /// An interval of shards that some of its copies never began counts.
-    BelieveBegun,
-    /// One survivor of an interval of shards is enough.
-    LeastOne,
     /// A change of shards is acknowledged when all but one of them have it durably.
     AckByMost,
 }

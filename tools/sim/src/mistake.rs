@@ -147,10 +147,7 @@ const ALL: &[Mistake] = &[
     Mistake::Copies(osd::Mistake::ForgetKept),
     Mistake::Copies(osd::Mistake::UndoElsewhere),
     Mistake::Copies(osd::Mistake::LongestLog),
-    Mistake::Copies(osd::Mistake::KthLog),
     Mistake::Copies(osd::Mistake::LowestOfAll),
-    Mistake::Copies(osd::Mistake::BelieveBegun),
-    Mistake::Copies(osd::Mistake::LeastOne),
     Mistake::Copies(osd::Mistake::AckByMost),
     Mistake::LostHolder,
     Mistake::LostOperation,
@@ -264,10 +261,8 @@ impl Mistake {
                 Copies::CountReplaced => "disks-filled",
                 Copies::ServeBeforeUp => "deaths",
                 Copies::NeverHoldBack => "floods",
-                Copies::LongestLog | Copies::KthLog | Copies::UndoElsewhere | Copies::StableEarly | Copies::BelieveBegun => {
-                    "shards-torn"
-                }
-                Copies::ForgetKept | Copies::LowestOfAll | Copies::LeastOne | Copies::AckByMost => "shards-turns",
+                Copies::LongestLog | Copies::UndoElsewhere | Copies::StableEarly => "shards-torn",
+                Copies::ForgetKept | Copies::LowestOfAll | Copies::AckByMost => "shards-turns",
             },
         };
         (scenario, 0)

@@ -236,6 +236,32 @@ fn pools_of_several_copies_lose_nothing_and_their_copies_are_equal() {
 }
 
 #[test]
+fn pools_of_shards_lose_nothing_and_their_shards_are_the_code_of_each_other() {
+    assert!(runs("shards", 0..15).faults > 50);
+    assert!(runs("shards-turns", 0..15).faults > 100);
+    assert!(runs("shards-torn", 0..15).faults > 100);
+}
+
+#[test]
+fn mistakes_with_shards_are_found() {
+    for (scenario, mistake) in [
+        ("shards-torn", osd::Mistake::LongestLog),
+        ("shards-torn", osd::Mistake::UndoElsewhere),
+        ("shards-torn", osd::Mistake::StableEarly),
+        ("shards-turns", osd::Mistake::LowestOfAll),
+        ("shards-turns", osd::Mistake::ForgetKept),
+        ("shards-turns", osd::Mistake::AckByMost),
+    ] {
+        let options = Options { misdeed: Some(Misdeed::Copies(mistake)), ..Options::default() };
+        // That a group breaks its own rules is a finding, too.
+        let result = std::panic::catch_unwind(|| found(scenario, &options));
+        let what = result.unwrap_or_else(|why| why.downcast_ref::<String>().cloned().unwrap_or_default());
+        println!("{mistake:?}: {what}");
+        assert!(!what.is_empty() && !what.contains("was not found"), "{mistake:?}");
+    }
+}
+
+#[test]
 fn groups_of_copies_that_split_and_are_merged_lose_nothing() {
     assert!(runs("merges", 0..25).faults > 100);
 }

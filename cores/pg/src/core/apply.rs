@@ -53,12 +53,17 @@ impl Core {
             info.user_version = info.user_version.max(entry.done.user_version);
         }
         info.stats.add(&body.delta);
-        let mut objects = self.keep(&kept, &body.objects);
         let collected = self.collected_by(&body.objects);
-        objects.extend(body.objects);
-        if body.stable > info.stable {
-            info.stable = body.stable;
-            objects.extend(self.drop_kept(body.stable));
+        let mut objects = body.objects;
+        if !kept.is_empty() {
+            let mut all = self.keep(&kept, &objects);
+            all.append(&mut objects);
+            objects = all;
+        }
+        let stable = body.stable.min(info.last_update);
+        if stable > info.stable {
+            info.stable = stable;
+            objects.extend(self.drop_kept(stable));
         }
         let mut retired = None;
         if !body.entries.is_empty() || body.delta != Stats::default() || info.stable != self.info.stable {

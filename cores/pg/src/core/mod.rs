@@ -47,6 +47,7 @@ use maps::Interval;
 use node::{Level, LogLine};
 use objectstore::{Damage, Hold, MetaChange, Refused, Ticket};
 use std::collections::{BTreeSet, VecDeque};
+use types::object_id::CURRENT;
 use types::{CopyId, EVersion, HObject, ObjectId, OsdId, SpgId};
 
 /// A transaction that the store has taken and that is not durable here.
@@ -320,7 +321,9 @@ impl Core {
     pub(crate) fn holds(&self, object: &ObjectId) -> bool {
         let pool = self.id.pg.pool;
         let (pg_num, here) = (self.history.pg_num.max(1), object.pool == pool || object.pool == staging_pool(pool));
+        // What is kept of the past is each copy's own business.
         here && object.shard == self.id.shard
+            && object.generation == CURRENT
             && types::hash::stable_mod(object.hash, pg_num, pg_num.next_power_of_two() - 1) == self.id.pg.seed
     }
 

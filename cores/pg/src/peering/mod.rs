@@ -22,7 +22,7 @@
 use crate::api::{Ctx, Effect};
 use crate::core::Core;
 use crate::core::log_merge::{Merge, Merged};
-use crate::history::{Told, in_both};
+use crate::history::{Told, in_both, is_lost_since};
 use crate::lease::Rests;
 use crate::letter::{Letter, LogPart, PeerInfo};
 use crate::log::common;
@@ -313,10 +313,7 @@ impl Peering {
             Some(crate::selfcheck::Mistake::LeapGaps) => told.gaps.clear(),
             _ => {}
         }
-        let least = core.scheme.least();
-        #[cfg(feature = "sim")]
-        let least = if core.mistake == Some(crate::selfcheck::Mistake::LeastOne) { 1 } else { least };
-        let prior = history.prior(ctx.map, me, least, &told);
+        let prior = history.prior(ctx.map, me, core.scheme.least(), &told);
         #[cfg(feature = "sim")]
         let prior = match core.mistake {
             Some(crate::selfcheck::Mistake::NeedAll) => {
@@ -354,7 +351,7 @@ impl Peering {
         infos.extend(self.empty.iter().map(|copy| (*copy, PeerInfo::default())));
         infos.insert(me, own);
         let interval = core.history.interval.clone();
-        let chosen = match core.scheme.plan(&infos, &interval, me) {
+        let chosen = match core.scheme.plan(&infos, &interval, me, |osd, since| is_lost_since(ctx.map, osd, since)) {
             Ok(chosen) => chosen,
             Err(why) => {
                 if !self.incomplete || self.why != why {
@@ -365,7 +362,7 @@ impl Peering {
             }
         };
         #[cfg(feature = "sim")]
-        let chosen = chosen.spoilt(core.mistake, &infos, core.scheme.least());
+        let chosen = chosen.spoilt(core.mistake, &infos);
         let same = core.copies(&chosen.acting).eq(core.copies(&interval.acting));
         self.incomplete = false;
         self.plan = chosen.clone();

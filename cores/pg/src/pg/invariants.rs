@@ -64,10 +64,7 @@ impl Pg {
             | Mistake::StableEarly
             | Mistake::UndoElsewhere
             | Mistake::LongestLog
-            | Mistake::KthLog
             | Mistake::LowestOfAll
-            | Mistake::BelieveBegun
-            | Mistake::LeastOne
             | Mistake::AckByMost
             | Mistake::PassMissing
             | Mistake::VolunteerEarly

@@ -324,7 +324,7 @@ impl Pg {
         }
         self.core.report_rot(ctx, &name);
         match &mut self.role {
-            // Nobody makes shards anew yet: who reads it is told.
+            // A shard of which a block is rotten still has the others: it is made anew when somebody reads that block.
             Role::Replica(replica) if self.core.scheme.is_whole() => replica.have_mended(&mut self.core, ctx, name),
             Role::Primary(primary) if primary.is_mendable(&self.core, ctx.now.mono, &name) => {
                 primary.mend(&mut self.core, ctx, name);

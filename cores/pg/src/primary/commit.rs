@@ -338,7 +338,7 @@ impl Primary {
             self.release_pending(ctx, pending);
         }
         if self.pending.len() < before {
-            self.stable.plan(core, ctx.now.mono);
+            self.stable.plan(ctx.now.mono);
             self.unpark_released(core, ctx);
         }
     }

@@ -435,7 +435,11 @@ impl Primary {
     fn hear_refused(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, from: CopyId, objects: Vec<HObject>) {
         for object in objects {
             core.log_line(ctx, Level::Error, format!("{object}: osd.{from} cannot give a part of its shard"));
-            if self.members.note_lack(from, &object, core.info.last_update) {
+            // What cannot be made of the others stays: other parts of it may be read.
+            let mut others = self.members.shards_of(&object);
+            others.retain(|copy| *copy != from);
+            others.extend((!core.missing.contains_key(&object)).then_some(core.me(ctx)));
+            if core.scheme.can_make(&others) && self.members.note_lack(from, &object, core.info.last_update) {
                 core.repaired += 1;
                 self.due.recovery = true;
             }

@@ -131,7 +131,7 @@ impl Primary {
         }
         is_missing(&core.missing, head)
             || modifies && (self.members.anybody_lacks(head) || self.is_arriving(head))
-            || self.members.anybody_lacks(head) && self.members.are_too_few(core, head)
+            || self.members.are_too_few(core, head)
     }
 
     /// Returns true if this head, or one of its clones, was brought to a copy, or here, and is not durable there.

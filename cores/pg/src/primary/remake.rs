@@ -24,7 +24,7 @@ use super::recovery::{Stepped, newest_change_of};
 use crate::api::Ctx;
 use crate::body::{Body, Progress};
 use crate::core::Core;
-use crate::missing::missing_of;
+use crate::missing::{is_missing, missing_of};
 use crate::object::{Piece, PieceAt, index_of, place};
 use crate::pieces::Pieces;
 use crate::questions::Subject;
@@ -60,8 +60,9 @@ impl Members {
     /// copies: what one lacks is brought from another one, or missing here.
     pub(crate) fn are_too_few(&self, core: &Core, head: &HObject) -> bool {
         let me = CopyId { osd: types::HOLE, shard: core.id.shard };
+        let some = || is_missing(&core.missing, head) || self.all.values().any(|member| is_missing(&member.missing, head));
         let lacking = || self.lacking_of(core, head).into_iter();
-        !core.scheme.is_whole() && lacking().any(|object| !self.hold_enough(core, me, &object))
+        !core.scheme.is_whole() && some() && lacking().any(|object| !self.hold_enough(core, me, &object))
     }
 
     /// Returns true if a copy has promised the change at this place, or is sent none.

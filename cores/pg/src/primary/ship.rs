@@ -84,7 +84,11 @@ impl Primary {
         shares: Option<&Shares>,
         (op, hold): (OpKey, Option<Hold>),
     ) -> Result<(), Refused> {
-        self.stable.note(core, &mut body);
+        #[cfg(feature = "sim")]
+        if core.mistake == Some(crate::selfcheck::Mistake::StableEarly) {
+            self.stable.err(core.info.last_update);
+        }
+        self.stable.note(&mut body);
         let encoded = if self.members.all.is_empty() { Vec::new() } else { self.members.encode(&core.scheme, &body, shares) };
         let commit = core.apply(ctx, body, hold)?;
         self.ship(core, ctx, op, commit, encoded);

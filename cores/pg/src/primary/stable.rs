@@ -7,7 +7,8 @@
 //! What is stable goes with the next body, and each copy drops what it kept to undo it ([`crate::core::kept`]). If there is no
 //! body for a while, one that says nothing else goes.
 //!
-//! *Data and owner.* [`Stable`] belongs to the primary, in one interval. What the copies were told last is in their infos.
+//! *Data and owner.* [`Stable`] belongs to the primary, in one interval. In each interval the copies are told anew: one that was
+//! away keeps what the others dropped long ago.
 
 use super::Primary;
 use super::commit::Pending;
@@ -25,6 +26,8 @@ const IDLE: Duration = Duration::from_millis(250);
 #[derive(Default)]
 pub(crate) struct Stable {
     version: EVersion,
+    /// What the copies were told last.
+    told: EVersion,
     /// The group has shards, and serves.
     serves: bool,
     /// Time when the copies are told, if nothing tells them before.
@@ -52,41 +55,43 @@ impl Stable {
     pub(crate) fn begin(&mut self, core: &Core, now: Mono) {
         if !core.scheme.is_whole() {
             (self.version, self.serves) = (core.info.last_update, true);
-            self.plan(core, now);
+            self.plan(now);
         }
     }
 
     /// Plans to tell the copies what is stable, if they do not know it.
-    pub(crate) fn plan(&mut self, core: &Core, now: Mono) {
-        if self.serves && self.version > core.info.stable {
+    pub(crate) fn plan(&mut self, now: Mono) {
+        if self.serves && self.version > self.told {
             self.due.get_or_insert(now.plus(IDLE));
         }
     }
 
     /// Lets a body tell what is stable.
-    pub(crate) fn note(&mut self, core: &Core, body: &mut Body) {
+    pub(crate) fn note(&mut self, body: &mut Body) {
         if self.serves {
-            let stable = self.version;
-            #[cfg(feature = "sim")]
-            let stable =
-                if core.mistake == Some(crate::selfcheck::Mistake::StableEarly) { core.info.last_update } else { stable };
-            if stable > core.info.stable {
-                body.stable = stable;
+            if self.version > self.told {
+                (body.stable, self.told) = (self.version, self.version);
             }
             self.due = None;
         }
     }
 
+    /// A mistake to be found: all that was written passes for stable.
+    #[cfg(feature = "sim")]
+    pub(crate) fn err(&mut self, head: EVersion) {
+        self.version = head;
+    }
+
     /// Returns true if it is time to tell the copies.
-    fn is_due(&mut self, core: &Core, now: Mono) -> bool {
-        self.due.take_if(|due| *due <= now).is_some() && self.version > core.info.stable
+    fn is_due(&mut self, now: Mono) -> bool {
+        self.due.take_if(|due| *due <= now).is_some() && self.version > self.told
     }
 }
 
 impl Primary {
     /// Tells the copies what is stable, once it is time.
     pub(crate) fn tell_stable(&mut self, core: &mut Core, ctx: &mut Ctx<'_>) {
-        if self.stable.is_due(core, ctx.now.mono) {
+        if self.stable.is_due(ctx.now.mono) {
             self.change_unlogged(core, ctx, Body::default());
         }
     }

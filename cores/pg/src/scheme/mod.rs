@@ -40,7 +40,7 @@ use shards::read::Eye;
 pub(crate) use shards::write::Shares;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use types::{CopyId, EVersion, Errno, Feature, HObject, ObjectId, OsdId, Rope, ShardId, SpgId};
+use types::{CopyId, EVersion, Epoch, Errno, Feature, HObject, ObjectId, OsdId, Rope, ShardId, SpgId};
 
 /// Why a group does not serve of which nobody has a copy.
 pub(crate) const NO_COPY: &str = "no copy that can be reached is complete: an OSD that has one must come back";
@@ -97,29 +97,17 @@ pub(crate) struct Plan {
 #[cfg(feature = "sim")]
 impl Plan {
     /// Makes a mistake about up to where the log of shards counts.
-    pub(crate) fn spoilt(
-        self,
-        mistake: Option<crate::selfcheck::Mistake>,
-        infos: &BTreeMap<CopyId, PeerInfo>,
-        least: usize,
-    ) -> Self {
+    pub(crate) fn spoilt(self, mistake: Option<crate::selfcheck::Mistake>, infos: &BTreeMap<CopyId, PeerInfo>) -> Self {
         use crate::selfcheck::Mistake;
         let whole = infos.iter().filter(|(_, peer)| peer.history.created > 0 && peer.history.is_complete());
-        let mut heads: Vec<(EVersion, u32, CopyId)> =
-            whole.map(|(copy, peer)| (peer.info.last_update, peer.history.started, *copy)).collect();
-        heads.sort_unstable();
-        let Some((longest, _, leader)) = heads.last().copied().filter(|_| self.cut.is_some()) else { return self };
-        let begun = heads.iter().map(|(_, started, _)| *started).max();
-        let cut = match mistake {
-            Some(Mistake::LongestLog) => longest,
-            Some(Mistake::KthLog) => heads[heads.len().saturating_sub(least)].0,
-            Some(Mistake::LowestOfAll) => heads[0].0,
-            Some(Mistake::BelieveBegun) => {
-                heads.iter().filter(|(_, started, _)| Some(*started) == begun).map(|(head, ..)| *head).min().unwrap_or(longest)
-            }
+        let heads: BTreeSet<(EVersion, CopyId)> = whole.map(|(copy, peer)| (peer.info.last_update, *copy)).collect();
+        let (Some(lowest), Some((longest, leader))) = (heads.first(), heads.last()) else { return self };
+        let cut = match mistake.filter(|_| self.cut.is_some()) {
+            Some(Mistake::LongestLog) => *longest,
+            Some(Mistake::LowestOfAll) => lowest.0,
             _ => return self,
         };
-        Self { cut: Some(cut), leader, ..self }
+        Self { cut: Some(cut), leader: *leader, ..self }
     }
 }
 
@@ -284,14 +272,20 @@ impl Scheme {
     }
 
     /// Returns whose log counts and who shall serve the group in this interval, by what copies told. `me`: the copy that
-    /// decides.
+    /// decides; `lost`: whether an OSD was given up since an epoch.
     ///
     /// # Errors
     /// A sentence that says why they are not enough, and what helps.
-    pub(crate) fn plan(&self, infos: &BTreeMap<CopyId, PeerInfo>, interval: &Interval, me: CopyId) -> Result<Plan, &'static str> {
+    pub(crate) fn plan(
+        &self,
+        infos: &BTreeMap<CopyId, PeerInfo>,
+        interval: &Interval,
+        me: CopyId,
+        lost: impl Fn(OsdId, Epoch) -> bool,
+    ) -> Result<Plan, &'static str> {
         match self {
             Self::Copies => copies::plan(infos, interval, me).ok_or(NO_COPY),
-            Self::Shards(shards) => shards.plan(infos, interval, me),
+            Self::Shards(shards) => shards.plan(infos, interval, me, lost),
         }
     }
 

@@ -45,8 +45,8 @@ fn interval_at(infos: &Infos, started: Epoch) -> Option<&PastInterval> {
     past.filter(|past| !past.acting.is_empty()).find(|past| (past.first..=past.last).contains(&started))
 }
 
-/// Returns the copies that decide.
-fn witnesses(infos: &Infos, me: CopyId) -> Vec<CopyId> {
+/// Returns the copies that decide, and whether anything was served. `lost`: whether an OSD was given up since an epoch, so that it may have another store now.
+fn witnesses(infos: &Infos, me: CopyId, lost: impl Fn(OsdId, Epoch) -> bool) -> (Vec<CopyId>, bool) {
     let mut begun: Vec<Epoch> = infos.values().filter(|peer| is_whole(peer)).map(|peer| peer.history.started).collect();
     begun.sort_unstable();
     begun.dedup();
@@ -54,26 +54,37 @@ fn witnesses(infos: &Infos, me: CopyId) -> Vec<CopyId> {
         let Some(interval) = interval_at(infos, *started) else { continue };
         let members = || me.shard.copies(&interval.acting).filter_map(|copy| Some((copy, infos.get(&copy)?)));
         let whole = || members().filter(|(_, peer)| is_whole(peer));
+        if members().any(|(copy, peer)| peer.history.created == 0 && !lost(copy.osd, interval.last)) {
+            // It has the store that it had, and nothing of the group in it.
+            continue;
+        }
         if whole().all(|(_, peer)| peer.history.started >= *started) {
-            return whole().map(|(copy, _)| copy).collect();
+            return (whole().map(|(copy, _)| copy).collect(), true);
         }
     }
     // Nothing was ever served.
     let newest = begun.last().copied();
-    infos.iter().filter(|(_, peer)| is_whole(peer) && Some(peer.history.started) == newest).map(|(copy, _)| *copy).collect()
+    let all = infos.iter().filter(|(_, peer)| is_whole(peer) && Some(peer.history.started) == newest);
+    (all.map(|(copy, _)| *copy).collect(), false)
 }
 
 impl Shards {
     /// Returns whose log counts, up to where, and who shall serve: at each position the copy that is up there, or acts there, or
-    /// any other that has the shard and can be brought up by the log; else nobody.
+    /// any other that has the shard and can be brought up by the log; else nobody. `lost`: whether an OSD was given up since
+    /// an epoch.
     ///
     /// # Errors
     /// A sentence that says why nobody can serve.
-    pub(crate) fn plan(&self, infos: &Infos, interval: &Interval, me: CopyId) -> Result<Plan, &'static str> {
-        let witnesses = witnesses(infos, me);
+    pub(crate) fn plan(
+        &self,
+        infos: &Infos,
+        interval: &Interval,
+        me: CopyId,
+        lost: impl Fn(OsdId, Epoch) -> bool,
+    ) -> Result<Plan, &'static str> {
+        let (witnesses, served) = witnesses(infos, me, lost);
         let first = |copy: &CopyId| (infos[copy].info.log_tail, *copy != me, *copy);
         let leader = witnesses.iter().copied().min_by_key(first).ok_or(TOO_FEW)?;
-        let served = interval_at(infos, infos[&leader].history.started).is_some();
         if served && witnesses.len() < self.k() {
             return Err(TOO_FEW);
         }
@@ -150,7 +161,7 @@ mod tests {
 
     /// What a group of 2 + 2 comes to, led by OSD 0: up to where the log counts, and who serves.
     fn plan(infos: &Infos, acting: &[OsdId]) -> Result<(u64, Vec<OsdId>), &'static str> {
-        let plan = shards(2, 2, "").plan(infos, &interval(acting), at(0, 0))?;
+        let plan = shards(2, 2, "").plan(infos, &interval(acting), at(0, 0), |_, _| false)?;
         Ok((plan.cut.unwrap_or_default().version, plan.acting))
     }
 
@@ -182,7 +193,7 @@ mod tests {
         let cursor = Some(HObject::min());
         filled.get_mut(&at(2, 2)).expect("it is there").history.backfill = cursor;
         assert_eq!(plan(&filled, &ALL), Ok((9, vec![0, 1, HOLE, 3])));
-        let plan = shards(2, 2, "").plan(&filled, &interval(&ALL), at(0, 0)).expect("a plan");
+        let plan = shards(2, 2, "").plan(&filled, &interval(&ALL), at(0, 0), |_, _| false).expect("a plan");
         assert_eq!((plan.leader, plan.backfill), (at(0, 0), vec![at(2, 2)]));
     }
 
@@ -198,6 +209,16 @@ mod tests {
         // One that no copy remembers could not serve: there were too few members, or the map did not know the primary.
         let short = heard(&[(0, peer(10, 9)), (1, peer(5, 8)), (2, peer(10, 9)), (3, peer(5, 9))], &past[..1]);
         assert_eq!(plan(&short, &ALL), Ok((8, ALL.to_vec())));
+    }
+
+    #[test]
+    fn who_has_nothing_proves_that_nothing_was_served_unless_it_was_given_up() {
+        let begun = heard(&[(0, peer(5, 0)), (1, peer(5, 0)), (2, peer(0, 0)), (3, peer(0, 0))], &[(5, 9, &ALL)]);
+        assert_eq!(plan(&begun, &ALL), Ok((0, ALL.to_vec())));
+        let one = heard(&[(0, peer(5, 0)), (1, peer(0, 0)), (2, peer(0, 0)), (3, peer(0, 0))], &[(5, 9, &ALL)]);
+        assert_eq!(plan(&one, &ALL), Ok((0, ALL.to_vec())));
+        let lost = shards(2, 2, "").plan(&one, &interval(&ALL), at(0, 0), |_, since| since == 9);
+        assert_eq!(lost, Err(TOO_FEW), "others may have had what was written");
     }
 
     #[test]
