@@ -163,6 +163,7 @@ const ALL: &[Misdeed] = &[
     Misdeed::TrimsBeyond,
     Misdeed::Moves(store::MoveMistake::MoveUnlooked),
     Misdeed::Moves(store::MoveMistake::MoveClonesUnlooked),
+    Misdeed::Moves(store::MoveMistake::MoveUnflushed),
     Misdeed::Restless,
     Misdeed::HiddenImpairment,
 ];
@@ -207,6 +208,7 @@ impl Misdeed {
             Misdeed::SleepUncounted => "sleepers",
             Misdeed::ForgottenFlush | Misdeed::Restless => "store-flush",
             Misdeed::FlushesOther => "store-journal",
+            Misdeed::Moves(store::MoveMistake::MoveUnflushed) => "store-moves",
             Misdeed::TrimsBeyond | Misdeed::Moves(_) => "store-discard",
             Misdeed::HiddenImpairment => "copies-index",
             Misdeed::Monitors(mistake) => match mistake {
@@ -420,6 +422,8 @@ pub type Reopen = Box<dyn FnOnce() -> Box<dyn Backend>>;
 
 /// Turns between two checkpoints of a store that is to move much.
 pub(crate) const COMPACTS: u32 = 64;
+/// The same of a store that is to move as much as it can.
+pub(crate) const OFTEN: u32 = 8;
 
 /// A store, perhaps with a misdeed.
 pub struct Wrapped {
@@ -439,8 +443,8 @@ pub struct Wrapped {
     /// Parts of objects that defragmentation moved, of all stores and lives; and in this one.
     pub(crate) moved: Rc<Cell<u64>>,
     moved_here: u64,
-    /// True if what lies scattered comes together all the time; and turns so far.
-    brisk: bool,
+    /// Turns between two checkpoints, if what lies scattered comes together all the time; and turns so far.
+    compacts: Option<u32>,
     turns: u32,
 }
 
@@ -468,15 +472,15 @@ impl Wrapped {
             impaired: None,
             moved: Rc::default(),
             moved_here: 0,
-            brisk: false,
+            compacts: None,
             turns: 0,
         }
     }
 
     /// The same store. If it brings together what lies scattered all the time, it makes checkpoints often: what changed since the last
     /// one does not move.
-    pub(crate) fn in_haste(self, brisk: bool) -> Self {
-        Self { brisk, ..self }
+    pub(crate) fn in_haste(self, compacts: Option<u32>) -> Self {
+        Self { compacts, ..self }
     }
 
     /// The same store, which takes no writes while `impaired` says so, as if a page of its index were damaged.
@@ -523,7 +527,8 @@ impl Backend for Wrapped {
             self.events.extend(wounds.tell().map(Event::Rotten));
         }
         self.turns += 1;
-        if self.brisk && self.turns.is_multiple_of(COMPACTS) && self.store.readiness() == Readiness::Ready {
+        if self.compacts.is_some_and(|compacts| self.turns.is_multiple_of(compacts)) && self.store.readiness() == Readiness::Ready
+        {
             self.store.compact();
         }
         self.store.turn(now, out);
