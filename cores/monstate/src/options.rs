@@ -302,7 +302,7 @@ pub(crate) const OPTIONS: &[Opt] = &[
         "osd",
         "bytes of the values in an object's omap above which a deep scrub tells of it",
     ),
-    opt("osd_defragment", Bool, "advanced", "false", true, "osd", "bring objects together that lie scattered on the disk"),
+    opt("osd_defragment", Bool, "advanced", "true", true, "osd", "bring objects together that lie scattered on the disk"),
     opt("osd_disk_stuck_timeout", Float, "advanced", "15", true, "osd", "seconds of a silent disk after which its OSD goes down"),
     opt("osd_heartbeat_grace", Float, "advanced", "3", true, "osd", "seconds of silence after which an OSD is reported"),
     opt("osd_heartbeat_interval", Float, "dev", "0.5", true, "osd", "seconds between two heartbeats of an OSD"),

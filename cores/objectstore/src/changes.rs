@@ -7,8 +7,8 @@ use types::{ObjectId, Rope};
 /// One change of an object, with nothing left to decide: absolute offsets, no reads, no time. Any change of an object
 /// that does not exist creates it first, except `Remove` and the removals of keys, which then do nothing.
 ///
-/// `CloneOf` and `TakeOver` have a source. If there is none, or if the store cannot copy it within one transaction,
-/// that is an error. A rehearsal tells it. A transaction that was not rehearsed is carried out all the same: the object
+/// `CloneOf`, `CloneRange` and `TakeOver` have a source, and `Xor` needs the object itself. If that does not exist, or if
+/// the store cannot copy it within one transaction, that is an error. A rehearsal tells it. A transaction that was not rehearsed is carried out all the same: the object
 /// takes the place of what it was, its first block cannot be read, and [`crate::Event::Damaged`] names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ObjectChange {
@@ -17,6 +17,9 @@ pub enum ObjectChange {
     /// Bytes at an offset; the object grows if it ends before. What lies between the old end and the offset reads as
     /// zero.
     Write(u64, Rope),
+    /// Bytes at an offset are combined with those that are there by exclusive or. What lies behind the object's end, and a
+    /// hole, counts as zeros; the object grows if it ends before. Twice the same is nothing: who sends it sends it once.
+    Xor(u64, Rope),
     /// `offset, len` read as zero and take no space. The size does not change.
     Zero(u64, u64),
     /// Cut or grow to this size.
@@ -44,6 +47,10 @@ pub enum ObjectChange {
     /// The object becomes a copy of that one (data, attributes, omap, info), replacing what it was. Data is shared, not
     /// copied; keys are copied.
     CloneOf(ObjectId),
+    /// In these ranges (`offset, len`) the object has the bytes of that one from now on. Data is shared, not copied, where
+    /// whole blocks are named. The object grows if it ends before what it gets; where the source ends before a range does, no
+    /// more than there is comes over. Ranges of an object itself change nothing.
+    CloneRange(ObjectId, Vec<(u64, u64)>),
     /// The object becomes that one, which is gone then: a change of its name. Nothing is copied, however large it is.
     TakeOver(ObjectId),
 }
@@ -52,17 +59,23 @@ impl ObjectChange {
     /// The other object that it reads, if it reads one.
     pub fn source(&self) -> Option<&ObjectId> {
         match self {
-            Self::CloneOf(source) | Self::TakeOver(source) => Some(source),
+            Self::CloneOf(source) | Self::CloneRange(source, _) | Self::TakeOver(source) => Some(source),
             _ => None,
         }
+    }
+
+    /// The object without which it is an error, if there is one; `object` is the one that it changes.
+    pub fn needs<'a>(&'a self, object: &'a ObjectId) -> Option<&'a ObjectId> {
+        if let Self::Xor(..) = self { Some(object) } else { self.source() }
     }
 
     /// Returns true if it only takes away, so that it may be carried out however little room there is. (`SetInfo` and
     /// `Truncate` come with removals, and count among them. `TakeOver` needs no room.)
     pub fn only_removes(&self) -> bool {
         match self {
-            Self::Create | Self::SetXattr(..) | Self::OmapHeader(_) | Self::OmapSet(_) | Self::CloneOf(_) => false,
-            Self::Write(_, data) => data.is_empty(),
+            Self::Create | Self::SetXattr(..) | Self::OmapHeader(_) | Self::OmapSet(_) => false,
+            Self::CloneOf(_) | Self::CloneRange(..) => false,
+            Self::Write(_, data) | Self::Xor(_, data) => data.is_empty(),
             _ => true,
         }
     }

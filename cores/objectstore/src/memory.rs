@@ -74,6 +74,32 @@ impl Object {
         self.mark_written(offset, end as u64);
     }
 
+    fn xor(&mut self, offset: u64, data: &Rope) {
+        let lost = self.lost;
+        let (start, end) = (offset as usize, offset as usize + data.len());
+        let mut bytes = data.to_vec();
+        let there = self.data.get(start..end.min(self.data.len())).unwrap_or_default();
+        bytes.iter_mut().zip(there).for_each(|(new, old)| *new ^= old);
+        self.write(offset, &bytes.into());
+        self.lost = lost;
+    }
+
+    /// Takes ranges of another object. What is lost there is lost here.
+    fn clone_ranges(&mut self, source: &Self, ranges: &[(u64, u64)]) {
+        for (offset, len) in ranges {
+            let end = offset.saturating_add(*len).min(source.data.len() as u64);
+            if *offset >= end {
+                continue;
+            }
+            let lost = source.lost && *offset < LOST as u64;
+            self.write(*offset, &source.data[*offset as usize..end as usize].to_vec().into());
+            self.mark_hole(*offset, end);
+            let cut = |(s, e): (&u64, &u64)| ((*s).max(*offset), (*e).min(end));
+            source.written.iter().map(cut).filter(|(s, e)| s < e).for_each(|(s, e)| self.mark_written(s, e));
+            self.lost |= lost;
+        }
+    }
+
     fn zero(&mut self, offset: u64, len: u64) {
         let end = offset.saturating_add(len).min(self.data.len() as u64);
         if offset < end {
@@ -92,8 +118,10 @@ impl Object {
     /// A change that leads neither away from this object nor to another.
     fn apply(&mut self, change: &ObjectChange) {
         match change {
-            ObjectChange::Create | ObjectChange::Remove | ObjectChange::CloneOf(_) | ObjectChange::TakeOver(_) => (),
+            ObjectChange::Create | ObjectChange::Remove | ObjectChange::CloneOf(_) => (),
+            ObjectChange::CloneRange(..) | ObjectChange::TakeOver(_) => (),
             ObjectChange::Write(offset, data) => self.write(*offset, data),
+            ObjectChange::Xor(offset, data) => self.xor(*offset, data),
             ObjectChange::Zero(offset, len) => self.zero(*offset, *len),
             ObjectChange::Truncate(size) => self.truncate(*size),
             ObjectChange::SetInfo(info) => self.info = info.clone(),
@@ -130,7 +158,7 @@ impl State {
         for ObjectChanges { object, changes } in &transaction.objects {
             for change in changes {
                 self.apply_one(object, change);
-                if change.source().is_some() && self.objects.get(object).is_some_and(|made| made.lost) {
+                if change.needs(object).is_some() && self.objects.get(object).is_some_and(|made| made.lost) {
                     without_source.push(object.clone());
                 }
             }
@@ -148,6 +176,19 @@ impl State {
                     self.objects.remove(from);
                 }
                 self.objects.insert(name.clone(), object);
+            }
+            ObjectChange::CloneRange(from, ranges) => {
+                let Some(source) = self.objects.get(from).cloned() else {
+                    self.objects.insert(name.clone(), Object::lost());
+                    return;
+                };
+                let object = self.object(name);
+                if from != name {
+                    object.clone_ranges(&source, ranges);
+                }
+            }
+            ObjectChange::Xor(..) if !self.objects.contains_key(name) => {
+                self.objects.insert(name.clone(), Object::lost());
             }
             ObjectChange::RemoveXattr(_) | ObjectChange::OmapRemove(_) | ObjectChange::OmapRemoveRange(..) => {
                 if let Some(object) = self.objects.get_mut(name) {
@@ -227,7 +268,7 @@ impl MemStore {
     pub fn lacks_source(&self, objects: &[ObjectChanges]) -> bool {
         let mut there: BTreeMap<&ObjectId, bool> = BTreeMap::new();
         for (object, change) in objects.iter().flat_map(|of| of.changes.iter().map(move |change| (&of.object, change))) {
-            if let Some(source) = change.source() {
+            if let Some(source) = change.needs(object) {
                 if !there.get(source).copied().unwrap_or_else(|| self.live.objects.contains_key(source)) {
                     return true;
                 }
@@ -398,7 +439,7 @@ impl ObjectStore for MemStore {
     fn rehearse(&self, hold: Hold, objects: &[ObjectChanges]) -> Result<(), Unfit> {
         let (mut gone, mut made) = (BTreeSet::new(), BTreeSet::new());
         for (name, change) in objects.iter().flat_map(|o| o.changes.iter().map(move |change| (&o.object, change))) {
-            if let Some(source) = change.source()
+            if let Some(source) = change.needs(name)
                 && self.get(hold, source)?.is_none()
                 && !made.contains(source)
             {
@@ -413,7 +454,8 @@ impl ObjectStore for MemStore {
                 ObjectChange::Write(offset, data) => (name, *offset, offset + data.len() as u64),
                 ObjectChange::Zero(offset, len) => (name, *offset, offset.saturating_add(*len)),
                 ObjectChange::Truncate(size) => (name, *size, u64::MAX),
-                ObjectChange::CloneOf(source) => (source, u64::MAX, u64::MAX),
+                ObjectChange::Xor(..) => (name, u64::MAX, u64::MAX),
+                ObjectChange::CloneOf(source) | ObjectChange::CloneRange(source, _) => (source, u64::MAX, u64::MAX),
                 _ => continue,
             };
             let Some(there) = self.get(hold, object)? else { continue };

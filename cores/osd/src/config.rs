@@ -121,7 +121,7 @@ impl Default for Options {
             memory_target: None,
             memory_found: true,
             // Off: few crashes of whole clusters have met it yet.
-            defragment: false,
+            defragment: true,
             given: BTreeMap::new(),
         }
     }
@@ -152,7 +152,7 @@ pub const OPTIONS: &[OptionRow] = &[
     },
     OptionRow {
         name: "osd_defragment",
-        default: "false",
+        default: "true",
         about: "bring objects together in the background whose data lies scattered on the disk",
     },
     OptionRow {

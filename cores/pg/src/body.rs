@@ -119,7 +119,11 @@ impl Body {
     /// Bytes of data that it writes.
     pub(crate) fn written(&self) -> u64 {
         let changes = self.objects.iter().flat_map(|o| &o.changes);
-        changes.map(|change| if let ObjectChange::Write(_, data) = change { data.len() as u64 } else { 0 }).sum()
+        let written = |change: &ObjectChange| match change {
+            ObjectChange::Write(_, data) | ObjectChange::Xor(_, data) => data.len() as u64,
+            _ => 0,
+        };
+        changes.map(written).sum()
     }
 
     /// The same for a copy that backfill has not brought so far: what happens to objects that `reaches` does not name is left out.
@@ -211,7 +215,10 @@ impl Body {
     /// an object, `names` of a name. Both leave something in the copy's store.
     pub(crate) fn is_within(&self, holds: impl Fn(&ObjectId) -> bool, names: impl Fn(&HObject) -> bool) -> bool {
         let mut lacks = self.progress.iter().flat_map(|progress| &progress.lacks);
-        self.objects.iter().all(|of| holds(&of.object)) && lacks.all(|(object, _)| names(object))
+        let gone = |of: &ObjectChanges| {
+            of.changes.iter().all(|change| if let ObjectChange::TakeOver(source) = change { holds(source) } else { true })
+        };
+        self.objects.iter().all(|of| holds(&of.object) && gone(of)) && lacks.all(|(object, _)| names(object))
     }
 
     /// Returns true if its entries come one after the other, all of them behind `version`.
@@ -388,8 +395,22 @@ fn put_change(w: &mut Writer, data: &mut Rope, change: &ObjectChange) {
             w.num(14);
             put_id(w, source);
         }
-        // Older programs know no such change: a body says that the object becomes a clone, and that its source is removed.
-        ObjectChange::TakeOver(_) => unreachable!("each copy makes it of a body's clone and removal"),
+        // Programs below level 5 know none of these three. Only groups of shards send them. In bodies of copies an object becomes a
+        // clone and its source is removed, and each copy makes a change of its name of that.
+        ObjectChange::Xor(offset, bytes) => {
+            w.num(15);
+            w.num(*offset);
+            put_payload(w, data, bytes);
+        }
+        ObjectChange::CloneRange(source, ranges) => {
+            w.num(16);
+            put_id(w, source);
+            w.list(ranges.iter(), |w, (start, len)| [*start, *len].into_iter().for_each(|n| w.num(n)));
+        }
+        ObjectChange::TakeOver(source) => {
+            w.num(17);
+            put_id(w, source);
+        }
     }
 }
 
@@ -410,6 +431,9 @@ fn get_change(r: &mut Parser<'_>, data: &mut Payload<'_>) -> Result<ObjectChange
         12 => ObjectChange::OmapRemoveRange(r.shared()?, r.shared()?),
         13 => ObjectChange::OmapClear,
         14 => ObjectChange::CloneOf(get_id(r)?),
+        15 => ObjectChange::Xor(r.num()?, get_payload(r, data)?),
+        16 => ObjectChange::CloneRange(get_id(r)?, r.list(|r| Ok((r.num()?, r.num()?)))?),
+        17 => ObjectChange::TakeOver(get_id(r)?),
         _ => return Err(DecodeError::Invalid("change of an object")),
     })
 }

@@ -113,7 +113,8 @@ impl Part {
         match change {
             // The record always goes along, and to create what is there changes nothing.
             ObjectChange::Create | ObjectChange::SetInfo(_) => {}
-            ObjectChange::Write(start, data) => self.note_data(*start, data.len() as u64),
+            ObjectChange::Write(start, data) | ObjectChange::Xor(start, data) => self.note_data(*start, data.len() as u64),
+            ObjectChange::CloneRange(_, ranges) => ranges.iter().for_each(|(start, len)| self.note_data(*start, *len)),
             ObjectChange::Zero(start, len) => self.note_data(*start, *len),
             // What was behind the new end is gone, also if the object grows again.
             ObjectChange::Truncate(size) => add_blocks(&mut self.data, *size, END),

@@ -693,6 +693,9 @@ pub(crate) mod samples {
             ObjectChange::OmapRemoveRange(b("a"), b("z")),
             ObjectChange::OmapClear,
             ObjectChange::CloneOf(shard.clone()),
+            ObjectChange::Xor(4096, Rope::from(vec![9; 2000])),
+            ObjectChange::CloneRange(shard.clone(), vec![(0, 4096), (8192, 100)]),
+            ObjectChange::TakeOver(shard.clone()),
             ObjectChange::Remove,
         ];
         let index = vec![

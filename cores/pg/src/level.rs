@@ -115,8 +115,8 @@ impl Leveled for ObjectChange {
             | Self::OmapRemoveRange(..)
             | Self::OmapClear
             | Self::CloneOf(_) => Level::FIRST,
-            // It has no place in a message: each copy finds out for itself what it collected.
-            Self::TakeOver(_) => Level::FIRST,
+            // Of groups of shards alone. What copies collected each of them finds out for itself, and no message says it.
+            Self::Xor(..) | Self::CloneRange(..) | Self::TakeOver(_) => with(Feature::Shards, true),
         }
     }
 }

@@ -177,6 +177,7 @@ fn change(change: &ObjectChange) -> String {
     match change {
         ObjectChange::Create => "create".into(),
         ObjectChange::Write(at, data) => format!("write {at}~{}", data.len()),
+        ObjectChange::Xor(at, data) => format!("xor {at}~{}", data.len()),
         ObjectChange::Zero(at, len) => format!("zero {at}~{len}"),
         ObjectChange::Truncate(size) => format!("truncate {size}"),
         ObjectChange::Remove => "remove".into(),
@@ -190,6 +191,7 @@ fn change(change: &ObjectChange) -> String {
         ObjectChange::OmapRemoveRange(..) => "omap without range".into(),
         ObjectChange::OmapClear => "no omap".into(),
         ObjectChange::CloneOf(source) => format!("clone of {}", name(&source.object)),
+        ObjectChange::CloneRange(source, ranges) => format!("{} ranges of {}", ranges.len(), name(&source.object)),
         ObjectChange::TakeOver(source) => format!("take over {}", name(&source.object)),
     }
 }

@@ -33,6 +33,8 @@
 //!   is full. A walk that waits for too long ends.
 //! - **Wear.** An eighth of the disk moves in a day at most: what is overwritten at random all the time would move again and
 //!   again, many blocks for each that a client writes.
+//! - **Rest.** A walk begins ten minutes after the store was opened, then an hour after the last one or later, the longer that took,
+//!   and only if a checkpoint has changed the tree meanwhile. So a store that nobody writes to rests.
 //! - **Pace.** There is one part in flight, and few reads. While clients ask for something, the pause behind each step is
 //!   four times as long as the step took, so a busy disk sees less of it. How long clients' requests take that meet a step is
 //!   compared with how long others take; if that is half as long again, pauses become longer, up to 256 times the step
@@ -71,7 +73,7 @@ const RANGES: u64 = 64;
 const FEW_RANGES: u64 = 16;
 const LITTLE_MEMORY: u64 = 64 << 20;
 /// Names that are looked at in one call, about.
-const NAMES: usize = 64;
+const NAMES: usize = 512;
 /// Objects that are looked at together: a head and its clones. Of more, so many at a time.
 const MEMBERS: usize = 64;
 /// Ranges of all objects that are looked at in one call. A part has no more, so its record has a bound, too. Each has 16 blocks, and
@@ -224,7 +226,7 @@ impl Store {
         let (region, usual, left) = self.space.region(self.scattered.region.end, (spare, fullest), REGION);
         let much = self.space.total() / MUCH;
         let s = &mut self.scattered;
-        (s.moved, s.much) = (0, much);
+        s.begins(much, self.now);
         (s.from, s.region, s.usual, s.left) = (Bytes::from_static(&[keys::NAME]), region, usual, left);
     }
 
@@ -297,7 +299,11 @@ impl Store {
         let found = large(&family);
         if !found && !more {
             self.counters.defrag.walks += 1;
-            self.scattered.rest(self.now);
+            if self.scattered.moved > 0 {
+                // The old places are free behind a checkpoint only.
+                self.due.want(self.overlay.has_news());
+            }
+            self.scattered.walked(self.now);
             return Ok(false);
         }
         // A head has the last key of all that have its name.

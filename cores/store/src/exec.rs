@@ -1,5 +1,6 @@
 //! Carrying a transaction out: on a layer of its own, so that it happens as a whole or, if something is missing, not at all.
 
+mod ranges;
 mod share;
 
 use crate::block::{BLOCK, Block, Cell, LARGE, Place, RANGE, Where, blocks};
@@ -191,11 +192,13 @@ impl<'a> Run<'a> {
         match change {
             ObjectChange::Create => drop(self.change(at)),
             ObjectChange::Write(offset, data) => self.write(at, *offset, data)?,
+            ObjectChange::Xor(offset, data) => self.xor(at, *offset, data)?,
             ObjectChange::Zero(offset, len) => self.zero(at, *offset, *len)?,
             ObjectChange::Truncate(size) => self.truncate(at, *size)?,
             ObjectChange::Remove => self.remove(at)?,
             ObjectChange::SetInfo(info) => self.change(at).info = info.clone(),
             ObjectChange::CloneOf(source) => self.clone_object(source, at)?,
+            ObjectChange::CloneRange(source, ranges) => self.clone_ranges(source, at, ranges)?,
             ObjectChange::TakeOver(source) => self.take_over(source, at)?,
             ObjectChange::SetXattr(..) | ObjectChange::RemoveXattr(_) | ObjectChange::ClearXattrs => self.xattrs(at, change),
             ObjectChange::OmapHeader(_)
@@ -597,7 +600,7 @@ impl<'a> Run<'a> {
 /// Returns true if a change is of data, and not only of keys or the record.
 fn changes_data(change: &ObjectChange) -> bool {
     use ObjectChange::*;
-    matches!(change, Create | Write(..) | Zero(..) | Truncate(_) | Remove | CloneOf(_) | TakeOver(_))
+    matches!(change, Create | Write(..) | Xor(..) | Zero(..) | Truncate(_) | Remove | CloneOf(_) | CloneRange(..) | TakeOver(_))
 }
 
 /// Returns true if a change is of keys of the omap, which others may share.
@@ -614,7 +617,7 @@ pub(crate) fn may_read(change: &ObjectChange) -> bool {
         ObjectChange::Write(offset, data) => !aligned(*offset) || !aligned(data.len() as u64),
         ObjectChange::Zero(offset, len) => !aligned(*offset) || !aligned(*len),
         ObjectChange::Truncate(size) => !aligned(*size),
-        ObjectChange::CloneOf(_) | ObjectChange::TakeOver(_) => true,
+        ObjectChange::Xor(..) | ObjectChange::CloneOf(_) | ObjectChange::CloneRange(..) | ObjectChange::TakeOver(_) => true,
         change => changes_keys(change),
     }
 }
@@ -646,7 +649,7 @@ impl Takes {
 
 fn size_of_change(change: &ObjectChange) -> Size {
     let (data, index, fits) = match change {
-        ObjectChange::Write(offset, bytes) => {
+        ObjectChange::Write(offset, bytes) | ObjectChange::Xor(offset, bytes) => {
             let end = offset.checked_add(bytes.len() as u64)?;
             (blocks(bytes.len() as u64) + 1, 64 + bytes.len() / 512, end <= LARGEST_OBJECT)
         }
@@ -660,6 +663,10 @@ fn size_of_change(change: &ObjectChange) -> Size {
         }
         ObjectChange::OmapRemove(names) => (0, names.iter().map(|k| k.len() + 32).sum(), true),
         ObjectChange::CloneOf(source) | ObjectChange::TakeOver(source) => (0, 64 + size_of_name(source), true),
+        ObjectChange::CloneRange(source, ranges) => {
+            let fits = ranges.iter().all(|(at, len)| at.checked_add(*len).is_some_and(|end| end <= LARGEST_OBJECT));
+            (2 * ranges.len() as u64, 64 + size_of_name(source) + 256 * ranges.len(), fits)
+        }
         _ => (0, 64, true),
     };
     fits.then_some((data, index as u64))

@@ -108,6 +108,21 @@ impl Checkpoint {
     }
 }
 
+/// What the merge knows of the changes that come.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ahead {
+    pub(crate) from: Bytes,
+    /// The next key from `from` on that changes, and none if there is none; not known at all at first.
+    pub(crate) next: Option<Option<Bytes>>,
+}
+
+impl Ahead {
+    /// Returns true if it says what comes next from `key` on, too.
+    pub(crate) fn reaches(&self, key: &Bytes) -> bool {
+        *key >= self.from && self.next.as_ref().is_some_and(|next| next.as_ref().is_none_or(|next| key <= next))
+    }
+}
+
 /// A merge in flight.
 pub(crate) struct Merge {
     pub(crate) root: Option<Ptr>,
@@ -117,6 +132,7 @@ pub(crate) struct Merge {
     /// The entries of the new root, and its level.
     pub(crate) top: Vec<Entry>,
     pub(crate) level: u8,
+    pub(crate) ahead: Ahead,
     pub(crate) differences: Differences,
     pub(crate) closed: bool,
     /// A value that is not understood, in a page whose checksum is right: the merge cannot go on.
@@ -135,6 +151,7 @@ impl Merge {
             leaf: None,
             top: Vec::new(),
             level: 0,
+            ahead: Ahead::default(),
             differences: Differences::default(),
             closed: false,
             hurt: None,

@@ -25,6 +25,8 @@ pub(crate) enum Mistake {
     MoveClonesUnlooked,
     /// Keys of a shared omap change, and nothing is saved for clones.
     SaveNothing,
+    /// A part of an object that another one gets stays where it is in the journal.
+    ShareJournalled,
     /// Reads do not compare checksums.
     SkipChecksum,
 }

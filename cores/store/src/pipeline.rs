@@ -180,6 +180,12 @@ impl Pipeline {
         }
     }
 
+    /// Returns true if all of these have this ticket.
+    #[cfg(any(test, feature = "sim"))]
+    pub(crate) fn are_of(&self, seqs: &[u64], ticket: Ticket) -> bool {
+        seqs.iter().all(|seq| self.records.get(seq).is_some_and(|waiting| waiting.pending.ticket == ticket))
+    }
+
     /// The records of the next group, of `most` bytes or of one record, and the blocks that the group takes.
     pub(crate) fn choose(&self, most: usize) -> (Vec<u64>, u64) {
         let (mut chosen, mut blocked): (Vec<u64>, Vec<SpgId>) = (Vec::new(), Vec::new());

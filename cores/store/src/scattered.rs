@@ -16,6 +16,8 @@ const FIRST: Duration = Duration::from_secs(600);
 const NEXT: Duration = Duration::from_secs(3600);
 /// The same if the last walk moved much.
 const AGAIN: Duration = Duration::from_secs(60);
+/// Else the pause behind a walk is at least so many times as long as the walk.
+const SELDOM: u32 = 4;
 /// How often it looks for room and quiet before a walk ends early: what is to become free does so at the end of one.
 const LOOKS: u32 = 60;
 /// Wait until it looks again whether there is room and quiet.
@@ -74,6 +76,8 @@ pub enum MoveMistake {
     MoveUnlooked,
     /// It does not look whether a clone changed while what it shares was read.
     MoveClonesUnlooked,
+    /// A part's record does not wait until its data is flushed.
+    MoveUnflushed,
 }
 
 /// An object of those that the walk is at.
@@ -164,6 +168,10 @@ pub(crate) struct Scattered {
     /// Blocks that this walk moved, and from how many on the next one comes soon.
     pub(crate) moved: u64,
     pub(crate) much: u64,
+    /// True if the tree has changed since the last whole walk began: there may be something to bring together.
+    news: bool,
+    /// When the walk began.
+    began: Mono,
     /// Since when blocks are counted that move, and how many that were: a day's.
     day: (Mono, u64),
     /// How often it looked in vain for room and quiet.
@@ -199,6 +207,8 @@ impl Default for Scattered {
             left: 0,
             moved: 0,
             much: 0,
+            news: true,
+            began: Mono(0),
             day: (Mono(0), 0),
             looks: 0,
             next_at: Mono(0),
@@ -236,13 +246,25 @@ impl Scattered {
     /// Begins a walk at once, if none is under way.
     pub(crate) fn hurry(&mut self, now: Mono) {
         if matches!(self.stage, Stage::Rest) {
-            self.next_at = now;
+            (self.next_at, self.news) = (now, true);
         }
+    }
+
+    /// A walk begins. A part of the disk's blocks is `much`.
+    pub(crate) fn begins(&mut self, much: u64, now: Mono) {
+        (self.moved, self.much, self.news, self.began) = (0, much, false, now);
+    }
+
+    /// The tree has changed. What changed later does not move, so only now a walk may find something new.
+    pub(crate) fn has_news(&mut self) {
+        self.news = true;
     }
 
     /// Returns when it has something to do.
     pub(crate) fn due_at(&self) -> Mono {
-        if self.on && self.since.is_none() && !matches!(self.stage, Stage::Write) { self.next_at } else { Mono::NEVER }
+        let busy = self.since.is_some() || matches!(self.stage, Stage::Write);
+        let rests = matches!(self.stage, Stage::Rest) && !self.news;
+        if self.on && !busy && !rests { self.next_at } else { Mono::NEVER }
     }
 
     /// Something is asked of the disk.
@@ -349,10 +371,21 @@ impl Scattered {
         self.next_at = now.plus(self.haste.wait(pause, PAUSE / 10));
     }
 
-    /// The walk is at its end.
+    /// The walk ends before it has seen all.
     pub(crate) fn rest(&mut self, now: Mono) {
+        self.news = true;
+        self.walked(now);
+    }
+
+    /// The walk is at its end. The next one comes when there is news, and not before a multiple of the time that this one took: a
+    /// disk that takes hours to walk is not walked all the time.
+    pub(crate) fn walked(&mut self, now: Mono) {
         (self.stage, self.from, self.at, self.looks) = (Stage::Rest, Bytes::new(), None, 0);
-        let rest = if std::mem::take(&mut self.moved) > self.much { AGAIN } else { NEXT };
+        let moved = std::mem::take(&mut self.moved);
+        // What moved left gaps elsewhere.
+        self.news |= moved > 0;
+        let much = moved > self.much;
+        let rest = if much { AGAIN } else { NEXT.max(now.since(self.began) * SELDOM) };
         self.next_at = now.plus(self.haste.wait(rest, LATER / 5).max(PAUSE / 10));
     }
 

@@ -73,6 +73,30 @@ fn a_change_that_saves_nothing_for_clones_is_found() {
     assert!(found, "not found");
 }
 
+/// A life in which objects change as those of groups of shards do.
+fn of_shards(seed: u64, steps: u64, sabotage: Option<Sabotage>) {
+    let mut world = World::new(seed, seed.is_multiple_of(3));
+    (world.shards, world.wide) = (true, false);
+    sabotage.into_iter().for_each(|sabotage| world.sabotage(sabotage));
+    world.life(steps);
+}
+
+#[test]
+fn changes_that_take_in_what_is_there_are_exact_through_crashes() {
+    for seed in 0..40 {
+        of_shards(seed, 300, None);
+    }
+}
+
+#[test]
+fn a_range_that_is_shared_with_an_older_record_is_found() {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| ()));
+    let found = (0..10).any(|seed| std::panic::catch_unwind(|| of_shards(seed, 200, Some(Sabotage::ShareJournalled))).is_err());
+    std::panic::set_hook(hook);
+    assert!(found, "not found");
+}
+
 /// A life in which what lies scattered comes together all the time, while some of it changes, and crashes. Gives the parts that moved,
 /// and those that had changed.
 fn moving(seed: u64, steps: u64, mistake: Option<Mistake>) -> [u64; 2] {

@@ -410,6 +410,7 @@ impl Rig {
     /// The store failed, or the walk does not end.
     pub fn walk(&mut self) -> Result<(), String> {
         let walks = self.store.counters().defrag.walks;
+        self.store.defragment_now();
         for _ in 0..PATIENCE {
             self.round()?;
             if self.store.counters().defrag.walks > walks {

@@ -3,7 +3,7 @@
 use crate::decrees::Decrees;
 use crate::disk::DiskConfig;
 use crate::history::History;
-use crate::mistake::{Mistake, Reopen, Strict, Wayward, Wrapped};
+use crate::mistake::{COMPACTS, Mistake, OFTEN, Reopen, Strict, Wayward, Wrapped};
 use crate::model::{Action, source_change};
 use crate::promises::Promises;
 use crate::reference::{Meaning, RefStore};
@@ -109,6 +109,9 @@ pub struct Plan {
     /// One of so many changes on the first OSD needs old data that are damaged; 0: none. [`SILENT`]: no change is hurt, and objects of all
     /// OSDs may rot ([`Cluster::bad`]). [`TOLD`]: the same, and the stores tell of it, as if they had come by.
     pub wounds: u64,
+    /// True if what lies scattered comes together all the time in all lives of OSDs, and not only in half of them, and checkpoints come
+    /// more often.
+    pub moves: bool,
     /// Parts of objects that the stores' defragmentation moved.
     pub moved: Rc<Cell<u64>>,
     /// True if the first OSD's store takes no writes now, as if a page of its index were damaged.
@@ -157,6 +160,7 @@ impl Default for Plan {
             few_records: false,
             sizes: Sizes::TINY,
             wounds: 0,
+            moves: false,
             moved: Rc::default(),
             impaired: None,
         }
@@ -344,9 +348,10 @@ fn osd(
         memory_ceiling: Some(64 << 20),
     };
     // What lies scattered comes together all the time in half of all lives.
-    let brisk = boot.seed[9].is_multiple_of(2) && !plan.rests;
+    let brisk = (plan.moves || boot.seed[9].is_multiple_of(2)) && !plan.rests;
+    let compacts = brisk.then_some(if plan.moves { OFTEN } else { COMPACTS });
     let (store, reopen) = open_store(plan, number, brisk, boot, meaning);
-    let mut store = Wrapped::new(store, reopen, meaning.1.clone(), plan.mistake, boot.life).in_haste(brisk);
+    let mut store = Wrapped::new(store, reopen, meaning.1.clone(), plan.mistake, boot.life).in_haste(compacts);
     store.moved = plan.moved.clone();
     if plan.wounds > 0 && (number == 0 || plan.wounds >= TOLD) {
         store = store.wounded(Wounds::new(bad.clone(), plan.wounds, boot.life));

@@ -169,6 +169,7 @@ const ALL: &[Mistake] = &[
     Mistake::TrimsBeyond,
     Mistake::Moves(store::MoveMistake::MoveUnlooked),
     Mistake::Moves(store::MoveMistake::MoveClonesUnlooked),
+    Mistake::Moves(store::MoveMistake::MoveUnflushed),
     Mistake::Restless,
     Mistake::HiddenImpairment,
 ];
@@ -218,6 +219,7 @@ impl Mistake {
             Mistake::SleepUncounted => "sleepers",
             Mistake::ForgottenFlush | Mistake::Restless => "store-flush",
             Mistake::FlushesOther => "store-journal",
+            Mistake::Moves(store::MoveMistake::MoveUnflushed) => "store-moves",
             Mistake::TrimsBeyond | Mistake::Moves(_) => "store-discard",
             Mistake::HiddenImpairment => "copies-index",
             Mistake::Monitors(mistake) => match mistake {
@@ -433,6 +435,8 @@ pub type Reopen = Box<dyn FnOnce() -> Box<dyn Backend>>;
 
 /// Turns between two checkpoints of a store that is to move much.
 pub(crate) const COMPACTS: u32 = 64;
+/// The same of a store that is to move as much as it can.
+pub(crate) const OFTEN: u32 = 8;
 
 /// A store, perhaps with a mistake.
 pub struct Wrapped {
@@ -452,8 +456,8 @@ pub struct Wrapped {
     /// Parts of objects that defragmentation moved, of all stores and lives; and in this one.
     pub(crate) moved: Rc<Cell<u64>>,
     moved_here: u64,
-    /// True if what lies scattered comes together all the time; and turns so far.
-    brisk: bool,
+    /// Turns between two checkpoints, if what lies scattered comes together all the time; and turns so far.
+    compacts: Option<u32>,
     turns: u32,
 }
 
@@ -481,15 +485,15 @@ impl Wrapped {
             impaired: None,
             moved: Rc::default(),
             moved_here: 0,
-            brisk: false,
+            compacts: None,
             turns: 0,
         }
     }
 
     /// The same store. If it brings together what lies scattered all the time, it makes checkpoints often: what changed since the last
     /// one does not move.
-    pub(crate) fn in_haste(self, brisk: bool) -> Self {
-        Self { brisk, ..self }
+    pub(crate) fn in_haste(self, compacts: Option<u32>) -> Self {
+        Self { compacts, ..self }
     }
 
     /// The same store, which takes no writes while `impaired` says so, as if a page of its index were damaged.
@@ -536,7 +540,8 @@ impl Backend for Wrapped {
             self.events.extend(wounds.tell().map(Event::Rotten));
         }
         self.turns += 1;
-        if self.brisk && self.turns.is_multiple_of(COMPACTS) && self.store.readiness() == Readiness::Ready {
+        if self.compacts.is_some_and(|compacts| self.turns.is_multiple_of(compacts)) && self.store.readiness() == Readiness::Ready
+        {
             self.store.compact();
         }
         self.store.turn(now, out);

@@ -42,6 +42,10 @@ pub enum Kind {
     Rotten(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
     /// A cluster whose disks fill up and are emptied, and what goes wrong meanwhile.
     Tides(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
+    /// The same, of which groups of shards ask for what only they need.
+    Shards(&'static [StoreFault]),
+    /// The same. Its objects are brought together all the time; in half of the runs its journal has a disk of its own.
+    Moving(&'static [StoreFault]),
     /// A store alone, and what goes wrong with it.
     Store(&'static [StoreFault]),
     /// The same, whose liveness is judged behind faults, too; its journal has a disk of its own, if so said.
@@ -309,6 +313,19 @@ fn rotten_everywhere(rng: &mut Rng) -> Plan {
     Plan { osds: 3, size: 3, min_size: 1, habits, ..plan }
 }
 
+/// Three OSDs with real stores that bring together what lies scattered all the time, and a few objects large enough for that.
+fn moving(rng: &mut Rng) -> Plan {
+    let plan = copies_of(rng);
+    let habits = Habits {
+        objects: rng.between(2, 6),
+        largest: rng.between(64 << 10, 250 << 10),
+        pause: Duration::from_millis(rng.between(50, 300)),
+        ..plan.habits
+    };
+    let (size, separate_journal) = (rng.between(2, 3) as u32, rng.one_in(2));
+    Plan { osds: 3, size, min_size: 1, store: SMALL, moves: true, separate_journal, habits, ..plan }
+}
+
 /// Many objects that are written seldom, and clients that keep snapshots themselves and hear late that some are gone.
 fn late_contexts(rng: &mut Rng) -> Plan {
     let plan = copies_in_turn(rng);
@@ -524,6 +541,23 @@ pub const ALL: &[Scenario] = &[
         kind: Kind::Copies(
             copies_dense,
             &[COPIES, UNEVEN, &[Fault::OsdKill, Fault::OsdPower, Fault::OsdAtWrite, Fault::OsdFreeze]],
+        ),
+    },
+    Scenario {
+        name: "copies-moves",
+        about: "stores bring together what lies scattered all the time, and lose power, die in their disk writes, are killed meanwhile",
+        pause: Duration::from_millis(800),
+        kind: Kind::Copies(
+            moving,
+            &[&[
+                Fault::OsdKill,
+                Fault::OsdPower,
+                Fault::OsdPower,
+                Fault::OsdAtWrite,
+                Fault::OsdAtWrite,
+                Fault::Snap,
+                Fault::SnapRemove,
+            ]],
         ),
     },
     Scenario {
@@ -954,6 +988,37 @@ pub const ALL: &[Scenario] = &[
         ]),
     },
     Scenario {
+        name: "store-shards",
+        about: "a store alone with changes that take in what is there, as erasure codes need them: it dies, its disk is slow, fails, reads wrong",
+        pause: Duration::from_millis(150),
+        kind: Kind::Shards(&[
+            StoreFault::AtWrite,
+            StoreFault::AtWrite,
+            StoreFault::AtWrite,
+            StoreFault::Power,
+            StoreFault::Kill,
+            StoreFault::Stop,
+            StoreFault::Slow,
+            StoreFault::ReadErrors,
+            StoreFault::WriteErrors,
+            StoreFault::HostFull,
+        ]),
+    },
+    Scenario {
+        name: "store-moves",
+        about: "a store alone whose objects are brought together all the time: power is lost between a part's data and its record",
+        pause: Duration::from_millis(60),
+        kind: Kind::Moving(&[
+            StoreFault::AtMove,
+            StoreFault::AtMove,
+            StoreFault::AtMove,
+            StoreFault::AtWrite,
+            StoreFault::Power,
+            StoreFault::Kill,
+            StoreFault::Slow,
+        ]),
+    },
+    Scenario {
         name: "store-rot",
         about: "a store alone: bits of its disk flip while it is stopped",
         pause: SECOND,
@@ -1052,6 +1117,19 @@ pub fn run(scenario: &Scenario, seed: u64, options: &Options) -> Result<Report, 
             let told = |plan| StorePlan { discard: true, judged: true, large: 3, capacity: 96 << 20, ..plan };
             run_store(scenario, Some(faults), rng, options, told)
         }
+        Kind::Shards(faults) => {
+            let mut rng = rng;
+            let large = *rng.pick(&[0, 4]);
+            run_store(scenario, Some(faults), rng, options, |plan| StorePlan { shards: true, large, ..plan })
+        }
+        Kind::Moving(faults) => {
+            let mut rng = rng;
+            let (separate_journal, objects) = (rng.one_in(2), rng.between(2, 8));
+            let largest = rng.between(64 << 10, 300 << 10);
+            let moving =
+                |plan| StorePlan { moves: true, separate_journal, objects, largest, large: 3, capacity: 96 << 20, ..plan };
+            run_store(scenario, Some(faults), rng, options, moving)
+        }
         Kind::Rot => run_store(scenario, None, rng, options, |plan| plan),
         Kind::Voters => run_voters(rng, options),
     }
@@ -1070,6 +1148,8 @@ fn store_plan(rng: &mut Rng) -> StorePlan {
         memory: 4 << 20,
         separate_journal: false,
         discard: false,
+        moves: false,
+        shards: false,
         judged: false,
         mistake: None,
     }

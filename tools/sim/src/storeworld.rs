@@ -47,6 +47,10 @@ pub struct StorePlan {
     pub separate_journal: bool,
     /// True if the disk is told what is free.
     pub discard: bool,
+    /// True if its objects are brought together all the time in all lives, and not only in half of them.
+    pub moves: bool,
+    /// True if one of five changes is one that groups of shards make.
+    pub shards: bool,
     /// True if liveness is judged behind faults, too, and not only at the end.
     pub judged: bool,
     /// What the store's host does wrong.
@@ -117,6 +121,9 @@ const ENDS: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_secs(5);
 /// Turns in vain in a [`LOOK`]. A store that asks to be woken at once makes a hundred thousand.
 const VAIN: u64 = 500;
+
+/// How long a part of an object that moves is waited for.
+const MOVES: Duration = Duration::from_secs(1);
 
 /// The hold of verification; operations have later ones.
 const VERIFY: Hold = Hold(1);
@@ -287,7 +294,7 @@ impl StoreNode {
         // A store that was being made when it died is made again, unless it was finished.
         let made = shared.borrow().verified > 0;
         let mut store = if made { Store::open(config.clone()) } else { Store::create(config.clone()) };
-        let brisk = plan.discard || boot.seed[9].is_multiple_of(2);
+        let brisk = plan.discard || plan.moves || boot.seed[9].is_multiple_of(2);
         if brisk {
             store.defragment_briskly();
         }
@@ -505,7 +512,32 @@ impl StoreNode {
         mark.into_iter().cycle().take(len as usize).collect::<Vec<u8>>().into()
     }
 
+    /// A change that takes in what is there: of a parity, or one that keeps what is about to be overwritten.
+    fn of_shards(&mut self, n: usize) -> Mutation {
+        let (o, at) = (self.object(n), self.rng.magnitude(0, self.plan.largest));
+        let at = if self.rng.one_in(2) { at / 4096 * 4096 } else { at };
+        let kept = o.clone().in_generation(self.rng.below(2));
+        let source = if self.rng.one_in(3) { self.object(n) } else { o.clone() };
+        match self.rng.below(5) {
+            0 | 1 => Mutation::of(o, ObjectChange::Xor(at, self.data())),
+            2 | 3 => {
+                let ranges = (0..self.rng.between(1, 3)).map(|_| {
+                    let at = self.rng.magnitude(0, self.plan.largest);
+                    let at = if self.rng.one_in(3) { at } else { at / 4096 * 4096 };
+                    let len = self.rng.magnitude(1, self.plan.largest);
+                    (at, if self.rng.one_in(3) { len } else { len.next_multiple_of(4096) })
+                });
+                let ranges = ranges.collect();
+                Mutation::of(kept, ObjectChange::CloneRange(source, ranges))
+            }
+            _ => Mutation::of(kept, ObjectChange::TakeOver(source)),
+        }
+    }
+
     fn mutation(&mut self, n: usize) -> Mutation {
+        if self.plan.shards && self.rng.one_in(5) {
+            return self.of_shards(n);
+        }
         let o = self.object(n);
         let at = self.rng.magnitude(0, self.plan.largest * 2);
         let at = if self.rng.one_in(2) { at / 4096 * 4096 } else { at };
@@ -669,6 +701,8 @@ pub enum StoreFault {
     Kill,
     /// It dies in one of its next writes.
     AtWrite,
+    /// The power is cut in one of the next writes behind the data of a part that moves: its record's, most of all.
+    AtMove,
     /// It is stopped as it should be.
     Stop,
     /// The disk is slow for a while.
@@ -863,6 +897,12 @@ impl StoreTown {
             StoreFault::AtWrite => {
                 let how = if rng.one_in(3) { Crash::Process } else { Crash::Power };
                 self.world.crash_at_write(self.host, rng.magnitude(1, 60), how);
+            }
+            StoreFault::AtMove => {
+                let (shared, host, moved) = (self.shared.clone(), self.host, self.shared.borrow().moved);
+                self.world.run_while(MOVES, |world| world.is_up(host) && shared.borrow().moved == moved);
+                self.world.crash_at_write(self.host, rng.magnitude(1, 6), Crash::Power);
+                self.world.run_while(MOVES / 4, |world| world.is_up(host));
             }
             _ => {
                 let disks = self.world.disks(self.host).len();

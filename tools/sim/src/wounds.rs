@@ -27,7 +27,7 @@ pub(crate) struct Wounds {
 
 /// Returns true if a change leaves nothing of what was there.
 fn replaces(change: &ObjectChange) -> bool {
-    matches!(change, ObjectChange::Remove) || change.source().is_some()
+    matches!(change, ObjectChange::Remove | ObjectChange::CloneOf(_) | ObjectChange::TakeOver(_))
 }
 
 /// Makes other bytes of those that are written. There are as many: an object's size is in its record, which is not damaged.
@@ -62,6 +62,7 @@ impl Wounds {
         let mut bad = self.bad.borrow_mut();
         let source = of.changes.iter().rev().find_map(|change| match change {
             ObjectChange::Remove => Some(false),
+            ObjectChange::CloneRange(..) => None,
             change => change.source().map(|source| bad.contains(source)),
         });
         let written = of.changes.iter().any(|change| matches!(change, ObjectChange::Write(..)));

@@ -61,6 +61,24 @@ fn moves_of_what_changed_meanwhile_are_found() {
 }
 
 #[test]
+fn power_between_the_data_of_a_move_and_its_record_loses_nothing() {
+    let (acknowledged, faults) = runs("store-moves", 0..15);
+    assert!(acknowledged > 1500 && faults > 50, "{acknowledged} transactions, {faults} faults");
+}
+
+#[test]
+fn a_move_whose_record_is_durable_before_its_data_is_found() {
+    let what = found("store-moves", Misdeed::Moves(store::MoveMistake::MoveUnflushed));
+    assert!(["content is no prefix", "are damaged"].iter().any(|known| what.contains(known)), "{what}");
+}
+
+#[test]
+fn changes_that_take_in_what_is_there_are_exact_while_disks_fail() {
+    let (acknowledged, faults) = runs("store-shards", 0..25);
+    assert!(acknowledged > 1500 && faults > 50, "{acknowledged} transactions, {faults} faults");
+}
+
+#[test]
 fn discards_that_go_too_far_are_found() {
     let what = found("store-discard", Mistake::TrimsBeyond);
     assert!(

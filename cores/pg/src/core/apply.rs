@@ -209,10 +209,11 @@ fn take_over(mut objects: Vec<ObjectChanges>, staging: PoolId) -> Vec<ObjectChan
         if objects[taker + 1..at].iter().any(|of| of.object == collected) || objects[taker].object == collected {
             continue;
         }
-        if let Some(change) = takes(&objects[taker]).and_then(|i| objects[taker].changes.get_mut(i)) {
+        // Who takes ranges of it leaves the rest.
+        if let Some(change @ ObjectChange::CloneOf(_)) = takes(&objects[taker]).and_then(|i| objects[taker].changes.get_mut(i)) {
             *change = ObjectChange::TakeOver(collected);
+            objects[at].changes.clear();
         }
-        objects[at].changes.clear();
     }
     objects.retain(|of| !of.changes.is_empty());
     objects

@@ -5,6 +5,9 @@ use crate::index::page::PageRef;
 use std::cell::Cell;
 use std::collections::VecDeque;
 
+/// Bytes that an entry takes beside its page: of the map, of the queue, and of the page's own head.
+const HEAD: usize = 128;
+
 struct Slot<T> {
     value: T,
     hot: Cell<bool>,
@@ -40,15 +43,15 @@ impl PageCache {
     }
 
     pub(crate) fn insert(&mut self, block: u64, page: PageRef) {
-        if page.size() > self.limit {
+        if page.size() + HEAD > self.limit {
             self.forget(block);
             return;
         }
-        self.bytes += page.size();
+        self.bytes += page.size() + HEAD;
         // Inner pages get a head start: every look-up goes through them.
         let hot = Cell::new(page.level() > 0);
         match self.pages.insert(block, Slot { value: page, hot }) {
-            Some(old) => self.bytes -= old.value.size(),
+            Some(old) => self.bytes -= old.value.size() + HEAD,
             None => self.queue.push_back(block),
         }
         self.resize(self.limit);
@@ -74,7 +77,7 @@ impl PageCache {
     /// Drops the page at `block`, because something else will be written there.
     pub(crate) fn forget(&mut self, block: u64) {
         if let Some(old) = self.pages.remove(&block) {
-            self.bytes -= old.value.size();
+            self.bytes -= old.value.size() + HEAD;
         }
         // The page's place in the queue is skipped when it comes up. A page that comes back meanwhile is queued twice.
         // That does no harm, but must not add up.

@@ -2,7 +2,7 @@
 //! others.
 
 use crate::block::{BLOCK, Patch, Place, Where};
-use crate::flight::{Checkpoint, Frame, LeafWork, Merge, Stage};
+use crate::flight::{Ahead, Checkpoint, Frame, LeafWork, Merge, Stage};
 use crate::held::Held;
 use crate::index::delta::{Delta, Extent};
 use crate::index::keys;
@@ -78,8 +78,24 @@ fn before(key: &[u8], upper: Option<&Bytes>) -> bool {
     upper.is_none_or(|u| key < &u[..])
 }
 
-/// Says whether the frozen delta changes anything in `lower..upper`.
-fn changes(frozen: &Delta, m: &Merge, lower: &Bytes, upper: Option<&Bytes>) -> bool {
+/// Gives the first key from `from` on that the frozen delta changes, the sections of blocks left out; none: there is none. Only for a
+/// delta without range tombstones.
+fn next_change(frozen: &Delta, from: &Bytes) -> Option<Bytes> {
+    let key = frozen.keys.iter_from(from).next().map(|(key, _)| key.clone());
+    let extent = extent_at(from).and_then(|from| frozen.extents.iter_from(&from).next());
+    key.into_iter().chain(extent.map(|((id, range), _)| keys::extent(*id, *range))).min()
+}
+
+/// Says whether the frozen delta changes anything in `lower..upper`. Where few leaves of many change, most are passed without a search:
+/// `ahead` says what comes next.
+fn changes(frozen: &Delta, m: &Merge, ahead: &mut Ahead, lower: &Bytes, upper: Option<&Bytes>) -> bool {
+    let plain = !frozen.keys.has_ranges() && !frozen.extents.has_ranges();
+    if plain && upper.is_some_and(|upper| upper[..] <= [keys::SHARED][..]) {
+        if !ahead.reaches(lower) {
+            *ahead = Ahead { from: lower.clone(), next: Some(next_change(frozen, lower)) };
+        }
+        return ahead.next.iter().flatten().any(|next| before(next, upper));
+    }
     let extents = extent_at(lower).is_some_and(|from| frozen.extents.touches(&from, upper.and_then(|u| extent_at(u)).as_ref()));
     if extents || frozen.keys.touches(lower, upper) {
         return true;
@@ -238,7 +254,10 @@ impl Store {
         let upper = if i + 1 < frame.page.len() { Some(frame.page.key(i + 1)) } else { frame.upper.clone() };
         m.close_before(&lower);
         let frozen = self.overlay.frozen().expect("a checkpoint has a frozen delta");
-        if !changes(frozen, m, &lower, upper.as_ref()) {
+        let mut ahead = std::mem::take(&mut m.ahead);
+        let changed = changes(frozen, m, &mut ahead, &lower, upper.as_ref());
+        m.ahead = ahead;
+        if !changed {
             let frame = m.stack.last_mut().expect("still there");
             frame.out.push((key, ptr.encode().into()));
             frame.next += 1;
@@ -261,9 +280,10 @@ impl Store {
     fn read_ahead(&self, m: &Merge, mut wish: Wish) -> Wish {
         let (frame, eye) = (m.stack.last().expect("a child is missing"), self.eye(Owner::Checkpoint));
         let frozen = self.overlay.frozen().expect("a checkpoint has a frozen delta");
+        let mut ahead = m.ahead.clone();
         for i in (frame.next + 1..frame.page.len()).take(4 * AHEAD) {
             let upper = if i + 1 < frame.page.len() { Some(frame.page.key(i + 1)) } else { frame.upper.clone() };
-            if wish.0.len() < AHEAD && changes(frozen, m, &frame.page.key(i), upper.as_ref()) {
+            if wish.0.len() < AHEAD && changes(frozen, m, &mut ahead, &frame.page.key(i), upper.as_ref()) {
                 wish.0.extend(frame.page.child(i).and_then(|ptr| eye.wish(&ptr)));
             }
         }
@@ -524,9 +544,10 @@ impl Merging<'_> {
     /// Keeps the old entries before `key` (none: all that are left) that no range tombstone hides.
     fn keep_before(&mut self, key: Option<&Bytes>) -> Result<(), Unread> {
         let Some(page) = self.leaf.page.clone() else { return Ok(()) };
-        while self.leaf.at < page.len() && key.is_none_or(|k| page.cmp_key(self.leaf.at, k).is_lt()) {
-            let (old, value) = (page.key(self.leaf.at), page.value(self.leaf.at));
-            self.leaf.at += 1;
+        let end = key.map_or(page.len(), |key| page.lower_bound(key));
+        let kept = self.leaf.at..end.max(self.leaf.at);
+        self.leaf.at = kept.end;
+        for (old, value) in page.entries(kept) {
             if !self.hidden(&old) {
                 self.leaf.push(old, value);
             } else {

@@ -318,6 +318,7 @@ impl Store {
         self.pieces.forget();
         self.holds.remove(&Owner::Checkpoint);
         self.counters.checkpoints += 1;
+        self.scattered.has_news();
         for (block, _) in &c.old_pages {
             self.caches.pages.forget(*block);
         }

@@ -130,6 +130,11 @@ impl Changes {
         self.0.iter().map(|(key, value)| (&key.bytes, value))
     }
 
+    /// Says whether there are range tombstones.
+    pub(crate) fn has_ranges(&self) -> bool {
+        self.0.has_ranges()
+    }
+
     /// Gives all range tombstones in order.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = (&Bytes, &Bytes)> {
         self.0.ranges().map(|(from, to)| (&from.bytes, &to.bytes))

@@ -182,6 +182,24 @@ impl PageRef {
         self.bytes.slice(from..from + self.word(at + 4) as usize)
     }
 
+    /// Gives entries as they go into another page. Their keys share one piece of memory: a merge takes nearly all of a page's.
+    pub(crate) fn entries(&self, range: Range<usize>) -> impl Iterator<Item = Entry> + '_ {
+        let whole = |i: usize| self.prefix().len() + self.suffix(i).len();
+        let mut keys = Vec::new();
+        if self.prefix > 0 {
+            keys.reserve_exact(range.clone().map(whole).sum());
+            range.clone().for_each(|i| keys.extend([self.prefix(), self.suffix(i)].into_iter().flatten()));
+        }
+        let (keys, mut at) = (Bytes::from(keys), 0);
+        range.map(move |i| {
+            if self.prefix == 0 {
+                return (self.key(i), self.value(i));
+            }
+            let end = at + whole(i);
+            (keys.slice(std::mem::replace(&mut at, end)..end), self.value(i))
+        })
+    }
+
     /// Compares entry `i`'s key with `key`.
     pub(crate) fn cmp_key(&self, i: usize, key: &[u8]) -> Ordering {
         let prefix = self.prefix();
@@ -383,6 +401,11 @@ mod tests {
         let page = PageRef::parse(built.bytes(), 77).expect("a page");
         assert_eq!((ptr.blocks, page.crc, page.len()), (2, ptr.crc, 90));
         assert!(PageRef::parse(built.bytes(), 78).is_none(), "misplaced");
+        let (_, plain) = build(&[entry("a", 1), entry("b", 2)], 0, &[(7, 2)], 5);
+        assert_eq!(plain.entries(0..2).collect::<Vec<_>>(), [entry("a", 1), entry("b", 2)]);
+        for part in [0..90, 3..3, 17..54] {
+            assert_eq!(page.entries(part.clone()).collect::<Vec<_>>(), entries[part]);
+        }
         for (i, e) in entries.iter().enumerate() {
             assert_eq!((page.key(i), page.value(i)), *e);
             assert_eq!(page.lower_bound(&e.0), i);

@@ -25,13 +25,15 @@ fn all_reads(rig: &mut Rig, objects: u64) -> u64 {
     (0..objects).map(|n| reads(rig, n)).sum()
 }
 
-/// Lets it walk through all objects so many times.
+/// Lets it walk through all objects so many times at most.
 fn walk(rig: &mut Rig, times: u64) {
     rig.store.defragment_eagerly();
     let walks = rig.store.counters().defrag.walks;
     for _ in 0..400_000 {
         rig.round();
-        if rig.store.counters().defrag.walks >= walks + times {
+        // It rests when a walk has found nothing more to do.
+        let rests = rig.store.defragment_at() == Mono::NEVER && !rig.store.defragments();
+        if rests || rig.store.counters().defrag.walks >= walks + times {
             rig.store.set_defragment(false);
             rig.checkpoint();
             return;
@@ -270,7 +272,13 @@ fn it_is_off_until_it_is_switched_on() {
     rig.store.defragment_now();
     (0..1000).for_each(|_| rig.round());
     assert_eq!(rig.store.counters().defrag.walks, 1);
-    assert!(rig.store.defragment_at() > Mono(rig.now + 60_000_000_000), "nor is the next one");
+    assert_eq!(rig.store.defragment_at(), Mono::NEVER, "nothing changed: there is nothing to look for");
+    rig.submit(object(1), ObjectChange::Write(0, filler(1))).expect("room");
+    (0..100).for_each(|_| rig.round());
+    assert_eq!(rig.store.defragment_at(), Mono::NEVER, "what changed since the last checkpoint does not move");
+    rig.checkpoint();
+    let next = rig.store.defragment_at();
+    assert!(next > Mono(rig.now + 60_000_000_000) && next < Mono::NEVER, "nor is the next one soon");
     rig.store.set_defragment(false);
     assert_eq!(rig.store.defragment_at(), Mono::NEVER);
 }

@@ -352,10 +352,15 @@ fn a_large_object_takes_another_name_and_nothing_is_copied() {
 
 #[test]
 fn a_source_that_does_not_exist_is_an_error() {
-    for make in [ObjectChange::CloneOf, ObjectChange::TakeOver] {
+    let range = ObjectChange::CloneRange(object(9), vec![(0, 10)]);
+    let xor = ObjectChange::Xor(5, Bytes::from_static(b"delta").into());
+    for make in [ObjectChange::CloneOf(object(9)), ObjectChange::TakeOver(object(9)), range, xor] {
         let mut rig = Rig::new(config(), 64 << 20);
-        rig.write(1, 1, 2).expect("room");
-        let lost = vec![(object(1), make(object(9))), (object(1), ObjectChange::SetInfo("new".into()))];
+        // What is to be combined with other bytes must be there itself.
+        if make.source().is_some() {
+            rig.write(1, 1, 2).expect("room");
+        }
+        let lost = vec![(object(1), make), (object(1), ObjectChange::SetInfo("new".into()))];
         assert!(matches!(rig.rehearse(&lost), Err(Unfit::Unread(Unread::Damaged(_)))));
         rig.submit(1, lost).expect("taken");
         rig.checkpoint();

@@ -46,6 +46,8 @@ pub(crate) struct World {
     pub(crate) defragments: bool,
     /// A part that moves is changed with each step in which it is read.
     meddles: bool,
+    /// True if some changes are those of groups of shards.
+    pub(crate) shards: bool,
     /// Submit even if the store asks to slow down.
     pub(crate) pushy: bool,
     /// True if all transactions are cold, or none; by chance if nothing is said.
@@ -112,6 +114,7 @@ impl World {
             scattered: seed % 3 == 1,
             defragments: seed % 4 < 2,
             meddles: false,
+            shards: false,
             pushy: seed % 5 == 2,
             cold: None,
             omaps: false,
@@ -316,7 +319,20 @@ impl World {
         Bytes::from(format!("key {n}"))
     }
 
+    /// A change of a group of shards, which takes in what is there.
+    fn of_shards(&mut self, at: usize) -> Mutation {
+        let o = self.random_object(at);
+        if self.dice.one_in(2) {
+            return Mutation::of(o, ObjectChange::Xor(self.random_offset(), self.random_data()));
+        }
+        let ranges = (0..=self.dice.below(3)).map(|_| (self.random_offset(), 1 + self.random_offset())).collect();
+        Mutation::of(self.random_object(at), ObjectChange::CloneRange(o, ranges))
+    }
+
     fn random_mutation(&mut self, at: usize) -> Mutation {
+        if self.shards && self.dice.one_in(4) {
+            return self.of_shards(at);
+        }
         let o = self.random_object(at);
         let (a, b) = (self.random_key(), self.random_key());
         let (a, b) = (a.clone().min(b.clone()), a.max(b));
