@@ -130,6 +130,7 @@ hostile: deps-test build   ## garbage, replays, idle crowds, greedy clients and 
 	$(PYTHON) tools/conformance/faults/tenants.py --nacre $(NACRE)
 	$(PYTHON) tools/conformance/faults/hostile_peers.py --nacre $(NACRE)
 	$(PYTHON) tools/conformance/faults/greedy_reads.py --nacre $(NACRE)
+	$(PYTHON) tools/conformance/faults/costly_requests.py --nacre $(NACRE)
 
 # For a machine that has time: nearly all is built once more, into target/mistakes.
 .PHONY: mistakes

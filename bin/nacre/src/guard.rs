@@ -183,12 +183,13 @@ impl Guard {
 
     /// Lets somebody in, or not. It may take as long as monitors do, and as a password's check does.
     pub(crate) fn enter(&self, of: IpAddr, with: With) -> Result<Entered> {
-        if let Err(left) = self.inside().tries.may(Instant::now(), of) {
-            return Ok(Entered::Wait(left));
-        }
         let by = match with {
+            // Nobody guesses a link; and who guesses passwords must not keep those out who have one.
             With::Link(secret) => use_link(&self.dir, &secret).then_some(By::Link),
             With::Password(text) => {
+                if let Err(left) = self.inside().tries.may(Instant::now(), of) {
+                    return Ok(Entered::Wait(left));
+                }
                 // It may have been changed just now; tries have a bound of their own.
                 let password = self.known(Duration::ZERO).password.clone();
                 password.filter(|password| password.is(&text)).map(|password| By::Password(password.digest()))
@@ -196,11 +197,12 @@ impl Guard {
         };
         let mut inside = self.inside();
         let Some(by) = by else {
-            inside.tries.wrong(Instant::now(), of);
             return Ok(Entered::Wrong);
         };
         let secret = secret()?;
-        inside.tries.right(of);
+        if by != By::Link {
+            inside.tries.right(of);
+        }
         inside.sessions.begin(Instant::now(), &secret, by);
         Ok(Entered::In(secret))
     }
@@ -244,11 +246,13 @@ mod tests {
             make_link(dir.path()).unwrap();
         }
         assert!(!file.exists() && make_link(dir.path()).is_err(), "old ones go, open ones have a bound");
-        let mut waits = 0;
-        for _ in 0..10 {
-            waits += u32::from(matches!(enter("wrong"), Entered::Wait(_)));
-        }
+        let guess = |_| guard.enter(of, With::Password("wrong".into())).unwrap();
+        let waits = (0..10).map(guess).filter(|entered| matches!(entered, Entered::Wait(_))).count();
         assert!(waits >= 5, "who guesses waits: {waits} of 10");
+        let mine = links(dir.path());
+        std::fs::remove_dir_all(&mine).unwrap();
+        let link = make_link(dir.path()).unwrap();
+        assert!(matches!(enter(&link), Entered::In(_)), "who has a link comes in, whoever guesses");
     }
 
     #[test]

@@ -52,7 +52,7 @@ fn read_meta(call: &Call<'_>, expected: Option<&Version>) -> Result<Info, Fail> 
     if bytes.is_empty() {
         return Err(Errno::ENODATA.into());
     }
-    let info: Info = decoded(&bytes)?;
+    let info: Info = call.stored(&bytes, Errno::EIO)?;
     if expected.is_some_and(|expected| *expected != info.version) {
         return Err(Errno::ECANCELED.into());
     }
@@ -72,7 +72,7 @@ fn create_meta(call: &mut Call<'_>) -> Outcome {
         if op.exclusive {
             return Err(Errno::EEXIST.into());
         }
-        let there: Info = decoded(&call.view.read(0, stat.size)?.contiguous())?;
+        let there: Info = call.stored(&call.view.read(0, stat.size)?.contiguous(), Errno::EIO)?;
         let same = there.id == op.id
             && op.prefix.is_none_or(|prefix| prefix == there.prefix)
             && op.version.is_none_or(|version| version == there.version);

@@ -105,7 +105,7 @@ fn write_client(call: &mut Call<'_>, client: &Client) {
 }
 
 fn clients(call: &Call<'_>, after: &[u8], max: u64) -> Result<Vec<Client>, Fail> {
-    list(call, CLIENT, after, max)?.iter().map(|(_, value)| stored(value)).collect()
+    list(call, CLIENT, after, max)?.iter().map(|(_, value)| stored(call, value)).collect()
 }
 
 fn get_client(call: &mut Call<'_>) -> Outcome {
@@ -180,7 +180,7 @@ fn client_list(call: &mut Call<'_>) -> Outcome {
 }
 
 fn tags(call: &Call<'_>) -> Result<Vec<Tag>, Fail> {
-    list(call, TAG, b"", u64::MAX)?.iter().map(|(_, value)| stored(value)).collect()
+    list(call, TAG, b"", u64::MAX)?.iter().map(|(_, value)| stored(call, value)).collect()
 }
 
 /// The last tag of each class that is not behind tag `oldest`: what comes before it is of no use any more.

@@ -2,7 +2,7 @@
 
 use crate::{Call, Change, Fail};
 use bytes::Bytes;
-use denc::{Decode, Encode, Reader};
+use denc::{Decode, Encode};
 use types::Errno;
 
 /// Most entries that one call takes together, however many it was asked for: clients ask for some thousand. What begins with fewer than it
@@ -33,13 +33,13 @@ pub(crate) fn raw(call: &Call<'_>, key: &[u8]) -> Result<Option<Bytes>, Fail> {
 }
 
 /// A value that the class stored; EIO if it is none. Bytes after it are ignored.
-pub(crate) fn stored<T: Decode>(value: &[u8]) -> Result<T, Fail> {
-    Reader::new(value).get().map_err(|_| Fail::Errno(Errno::EIO))
+pub(crate) fn stored<T: Decode>(call: &Call<'_>, value: &[u8]) -> Result<T, Fail> {
+    call.stored(value, Errno::EIO)
 }
 
 /// A key's value; `None` without the key or without the object, EIO if it is no `T`.
 pub(crate) fn load<T: Decode>(call: &Call<'_>, key: &[u8]) -> Result<Option<T>, Fail> {
-    raw(call, key)?.map(|value| stored(&value)).transpose()
+    raw(call, key)?.map(|value| stored(call, &value)).transpose()
 }
 
 /// A key's value; ENOENT without it, EIO if it is no `T`.

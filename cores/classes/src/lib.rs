@@ -49,6 +49,7 @@ pub use registry::{Lookup, all, find, find_filter};
 use bytes::Bytes;
 use denc::Decode;
 use objectstore::{Page, Read, Unread};
+use std::cell::Cell;
 use types::{EntityAddr, Errno, Rope, UTime};
 
 /// Reads of a class method on its object.
@@ -152,6 +153,11 @@ impl From<Errno> for Fail {
     }
 }
 
+/// What a method answers to bytes that cannot be read: `bad`, or EMSGSIZE if they list too much.
+fn said(error: &denc::DecodeError, bad: Errno) -> Fail {
+    Fail::Errno(if matches!(error, denc::DecodeError::TooMany(_)) { Errno::EMSGSIZE } else { bad })
+}
+
 /// Result of a method: its output.
 pub type Outcome = Result<Bytes, Fail>;
 
@@ -175,23 +181,46 @@ pub struct Call<'a> {
     pub result: i32,
     /// The output if the method fails: the only way in which a failed method says more than a number.
     pub excuse: Bytes,
+    /// Items that input and stored values may still list.
+    pub items: Cell<usize>,
+    /// Bytes that looking at would take as long as what the method computed.
+    pub work: Cell<u64>,
 }
+
+/// Items that input and stored values of one call may list, unless there is another bound.
+const MOST_ITEMS: usize = 1 << 18;
 
 impl<'a> Call<'a> {
     /// A call that has done nothing yet.
     pub fn new(view: &'a dyn View, input: Bytes, origin: Origin, now: UTime, object: Bytes) -> Self {
         let (place, changes, excuse) = ((0, 0), Vec::new(), Bytes::new());
-        Self { view, input, origin, now, object, place, changes, result: 0, excuse }
+        let (items, work) = (Cell::new(MOST_ITEMS), Cell::new(0));
+        Self { view, input, origin, now, object, place, changes, result: 0, excuse, items, work }
+    }
+
+    /// A reader of input or of a stored value: what they list counts.
+    pub fn reader<'b>(&'b self, bytes: &'b [u8]) -> denc::Reader<'b> {
+        denc::Reader::within(bytes, &self.items)
+    }
+
+    /// A stored structure; `bad` if it is none.
+    pub fn stored<T: Decode>(&self, bytes: &[u8], bad: Errno) -> Result<T, Fail> {
+        self.reader(bytes).get().map_err(|error| said(&error, bad))
+    }
+
+    /// Counts work that does not show in what is looked at, as bytes of that.
+    pub fn works(&self, bytes: u64) {
+        self.work.set(self.work.get().saturating_add(bytes));
     }
 
     /// The input as a `T`; EINVAL if it is not one. Bytes after it are ignored, as Ceph's classes do.
     pub fn arg<T: Decode>(&self) -> Result<T, Fail> {
-        denc::Reader::new(&self.input).get().map_err(|_| Fail::Errno(Errno::EINVAL))
+        self.stored(&self.input, Errno::EINVAL)
     }
 
     /// Returns what `read` makes of the input; EINVAL if it cannot. Bytes after that are ignored.
     pub fn parse<T>(&self, read: impl FnOnce(&mut denc::Reader<'_>) -> denc::Result<T>) -> Result<T, Fail> {
-        read(&mut denc::Reader::new(&self.input)).map_err(|_| Fail::Errno(Errno::EINVAL))
+        read(&mut self.reader(&self.input)).map_err(|error| said(&error, Errno::EINVAL))
     }
 
     /// Returns whether the object exists.

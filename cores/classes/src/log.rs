@@ -34,7 +34,7 @@ fn header(call: &Call<'_>) -> Result<LogHeader, Fail> {
     if bytes.is_empty() {
         return Ok(LogHeader::default());
     }
-    Reader::new(&bytes).get().map_err(|_| Fail::Errno(Errno::EIO))
+    call.stored(&bytes, Errno::EIO)
 }
 
 fn add(call: &mut Call<'_>) -> Outcome {

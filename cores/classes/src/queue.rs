@@ -136,21 +136,21 @@ pub(crate) fn enqueue(call: &mut Call<'_>, head: &mut Head, entries: &[Bytes]) -
     if free(head) == 0 && capacity(head) > 0 {
         return Err(Errno::ENOSPC.into());
     }
-    for data in entries {
-        let mut entry = Vec::with_capacity(data.len() + 10);
-        ENTRY_START.encode(&mut entry);
-        (data.len() as u64).encode(&mut entry);
-        entry.extend_from_slice(data);
-        let len = entry.len() as u64;
-        if len > free(head) {
-            return Err(Errno::ENOSPC.into());
-        }
-        let mut entry = Bytes::from(entry);
-        for (offset, part) in ranges(head, head.tail, len).into_iter().filter(|(_, part)| *part > 0) {
-            call.change(Change::Write(offset, entry.split_to(denc::index(part)).into()));
-        }
-        head.tail = advanced(head, head.tail, len);
+    let len = entries.iter().map(|data| OVERHEAD + data.len() as u64).sum();
+    if len > free(head) {
+        return Err(Errno::ENOSPC.into());
     }
+    let mut row = Vec::with_capacity(denc::index(len));
+    for data in entries {
+        ENTRY_START.encode(&mut row);
+        (data.len() as u64).encode(&mut row);
+        row.extend_from_slice(data);
+    }
+    let mut row = Bytes::from(row);
+    for (offset, part) in ranges(head, head.tail, len).into_iter().filter(|(_, part)| *part > 0) {
+        call.change(Change::Write(offset, row.split_to(denc::index(part)).into()));
+    }
+    head.tail = advanced(head, head.tail, len);
     Ok(())
 }
 

@@ -7,7 +7,7 @@
 use crate::feed::LISTING_BYTES;
 use crate::{Call, Change, Fail, Method, Outcome, RD, WR, queue};
 use bytes::Bytes;
-use denc::{Decode, Encode, Reader};
+use denc::{Decode, Encode};
 use messages::class::queue::{Head, InitOp as QueueInit};
 use messages::class::rgw::gc::{Info, ListOp, ListReply, SetOp};
 use messages::class::rgw_gc::{DeferOp, Deferred, InitOp, RemoveOp, Urgent};
@@ -32,8 +32,8 @@ const LOOKED_AT: usize = 16_384;
 const DEFAULT_ENTRIES: u32 = 128;
 
 /// Reads a structure of the object; EINVAL if it is none.
-fn decoded<T: Decode>(bytes: &[u8]) -> Result<T, Fail> {
-    Reader::new(bytes).get().map_err(|_| Fail::Errno(Errno::EINVAL))
+fn decoded<T: Decode>(call: &Call<'_>, bytes: &[u8]) -> Result<T, Fail> {
+    call.stored(bytes, Errno::EINVAL)
 }
 
 fn later(call: &Call<'_>, seconds: u32) -> UTime {
@@ -42,15 +42,15 @@ fn later(call: &Call<'_>, seconds: u32) -> UTime {
 
 /// Deferred entries that the head has no room for.
 fn spilled(call: &Call<'_>) -> Result<Deferred, Fail> {
-    call.view.xattr(ATTR.as_bytes())?.map_or(Ok(Deferred::new()), |value| decoded(&value))
+    call.view.xattr(ATTR.as_bytes())?.map_or(Ok(Deferred::new()), |value| decoded(call, &value))
 }
 
 fn set_spilled(call: &mut Call<'_>, deferred: &Deferred) {
     call.change(Change::SetXattr(Bytes::from_static(ATTR.as_bytes()), deferred.to_bytes()));
 }
 
-fn urgent(head: &Head) -> Result<Urgent, Fail> {
-    if head.urgent.is_empty() { Ok(Urgent::default()) } else { decoded(&head.urgent) }
+fn urgent(call: &Call<'_>, head: &Head) -> Result<Urgent, Fail> {
+    if head.urgent.is_empty() { Ok(Urgent::default()) } else { decoded(call, &head.urgent) }
 }
 
 /// Returns until when tags are deferred. There may be many of them, and each entry is looked up.
@@ -84,7 +84,7 @@ fn enqueue(call: &mut Call<'_>) -> Outcome {
 fn list_entries(call: &mut Call<'_>) -> Outcome {
     let op: ListOp = call.arg()?;
     let head = queue::read(call)?;
-    let urgent = urgent(&head)?;
+    let urgent = urgent(call, &head)?;
     let spilled = if urgent.in_attr > 0 { spilled(call)? } else { Deferred::new() };
     let (urgent, spilled, mut looked_at) = (times(&urgent.deferred), times(&spilled), 0);
     let max = if op.max == 0 { DEFAULT_ENTRIES } else { op.max };
@@ -93,7 +93,7 @@ fn list_entries(call: &mut Call<'_>) -> Outcome {
         let page = queue::list(call, &head, u64::from(max - counted).min(left(looked_at)), &marker)?;
         (reply.truncated, marker) = (page.truncated, page.marker);
         for entry in &page.entries {
-            let info: Info = decoded(&entry.data)?;
+            let info: Info = decoded(call, &entry.data)?;
             let deferred = urgent.get(&info.tag).or_else(|| spilled.get(&info.tag));
             if deferred.is_some_and(|time| *time > info.time) {
                 continue;
@@ -120,7 +120,7 @@ fn list_entries(call: &mut Call<'_>) -> Outcome {
 fn remove_entries(call: &mut Call<'_>) -> Outcome {
     let op: RemoveOp = call.arg()?;
     let mut head = queue::read(call)?;
-    let mut urgent = urgent(&head)?;
+    let mut urgent = urgent(call, &head)?;
     let mut spilled = if urgent.in_attr > 0 { spilled(call)? } else { Deferred::new() };
     let (spilled_before, mut looked_at) = (spilled.len(), 0);
     // Of the head, and of the attribute: when they end, and which are over.
@@ -135,7 +135,7 @@ fn remove_entries(call: &mut Call<'_>) -> Outcome {
         let Some(last) = page.entries.last() else { break };
         let last = last.marker.clone();
         for entry in &page.entries {
-            let info: Info = decoded(&entry.data)?;
+            let info: Info = decoded(call, &entry.data)?;
             let (list, kept) = match known[0].contains_key(&info.tag) {
                 true => (0, &mut urgent.in_head),
                 false => (1, &mut urgent.in_attr),
@@ -180,7 +180,7 @@ fn update_entry(call: &mut Call<'_>) -> Outcome {
     let op: DeferOp = call.arg()?;
     let (tag, time) = (op.info.tag.clone(), later(call, op.seconds));
     let mut head = queue::read(call)?;
-    let mut urgent: Urgent = decoded(&head.urgent)?;
+    let mut urgent: Urgent = decoded(call, &head.urgent)?;
     if let Some(known) = urgent.deferred.iter_mut().find(|(known, _)| *known == tag) {
         known.1 = time;
     } else {

@@ -8,7 +8,7 @@
 use crate::queue::{self, OVERHEAD};
 use crate::{Call, Change, Fail, Method, Outcome, RD, WR};
 use bytes::Bytes;
-use denc::{Decode, Encode, Reader};
+use denc::{Decode, Encode};
 use messages::class::queue::{Head, InitOp};
 use messages::class::two_phase::{
     ATTR, AbortOp, CommitOp, ExpireOp, Reservation, Reservations, ReservationsReply, ReserveOp, ReserveReply, Urgent,
@@ -31,8 +31,8 @@ pub(crate) const METHODS: &[Method] = &[
 const URGENT_SIZE: u64 = 23_552;
 
 /// Reads a structure of the object; EINVAL if it is none.
-fn decoded<T: Decode>(bytes: &[u8]) -> Result<T, Fail> {
-    Reader::new(bytes).get().map_err(|_| Fail::Errno(Errno::EINVAL))
+fn decoded<T: Decode>(call: &Call<'_>, bytes: &[u8]) -> Result<T, Fail> {
+    call.stored(bytes, Errno::EINVAL)
 }
 
 /// A queue as a method works on it.
@@ -48,9 +48,9 @@ struct Work {
 impl Work {
     fn read(call: &Call<'_>) -> Result<Self, Fail> {
         let head = queue::read(call)?;
-        let urgent: Urgent = decoded(&head.urgent)?;
+        let urgent: Urgent = decoded(call, &head.urgent)?;
         let spilled = match urgent.spilled {
-            true => call.view.xattr(ATTR.as_bytes())?.map_or(Ok(Reservations::new()), |value| decoded(&value))?,
+            true => call.view.xattr(ATTR.as_bytes())?.map_or(Ok(Reservations::new()), |value| decoded(call, &value))?,
             false => Reservations::new(),
         };
         Ok(Self { head, urgent, spilled, spilled_changed: false })

@@ -22,14 +22,14 @@ pub(crate) const METHODS: &[Method] = &[
 /// Most buckets of one listing.
 const MAX_ENTRIES: usize = 1000;
 
-fn decoded<T: denc::Decode>(bytes: &[u8]) -> Result<T, Fail> {
-    Reader::new(bytes).get().map_err(|_| Fail::Errno(Errno::EIO))
+fn decoded<T: denc::Decode>(call: &Call<'_>, bytes: &[u8]) -> Result<T, Fail> {
+    call.stored(bytes, Errno::EIO)
 }
 
 fn header(call: &Call<'_>) -> Result<Header, Fail> {
     match call.view.omap_header()? {
         empty if empty.is_empty() => Ok(Header::default()),
-        bytes => decoded(&bytes),
+        bytes => decoded(call, &bytes),
     }
 }
 
@@ -43,7 +43,7 @@ fn bucket(call: &Call<'_>, name: &Bytes) -> Result<Option<BucketEntry>, Fail> {
         return Err(Errno::EINVAL.into());
     }
     match call.omap(name) {
-        Ok(value) => decoded(&value).map(Some),
+        Ok(value) => decoded(call, &value).map(Some),
         Err(Fail::Errno(Errno::ENOENT)) => Ok(None),
         Err(fail) => Err(fail),
     }
@@ -122,7 +122,7 @@ fn get_header(call: &mut Call<'_>) -> Outcome {
 fn count(call: &Call<'_>, after: &Bytes, mut stats: Stats) -> Result<(Stats, bool, Option<Bytes>), Fail> {
     let page = call.view.omap_list(after, b"", MAX_ENTRIES)?;
     for (_, value) in &page.entries {
-        stats = stats.plus(&decoded(value)?);
+        stats = stats.plus(&decoded(call, value)?);
     }
     Ok((stats, page.more, page.entries.last().map(|(name, _)| name.clone())))
 }

@@ -18,6 +18,7 @@ use bytes::Bytes;
 use monstate::state::Change;
 use monstate::state::State;
 use serde_json::{Map, Value};
+use std::time::Duration;
 use types::UTime;
 
 /// Beginning of the keys of reports in the monitors' store.
@@ -30,6 +31,8 @@ pub const MOST_BYTES: usize = 1 << 20;
 pub const MOST_OF_ONE: usize = 64 << 10;
 /// Most bytes of a report's id.
 const MOST_OF_ID: usize = 256;
+/// How far the clock of the host that tells of a crash may be ahead.
+const CLOCKS: Duration = Duration::from_secs(86_400);
 /// Seconds for which a report that nobody archived is a warning, unless `mgr/crash/warn_recent_interval` says
 /// otherwise.
 const WARN_SECS: u64 = 14 * 86_400;
@@ -137,8 +140,9 @@ pub fn post(state: &State, now: UTime, report: &Report) -> Vec<Change> {
     let mut kept: Vec<(UTime, &str, usize)> = Vec::new();
     let mut changes = Vec::new();
     for (id, value) in stored(state) {
-        // What is no report is the oldest: it is of no use to anybody.
-        let time = Report::parse(value).ok().and_then(|r| r.time()).unwrap_or(UTime::ZERO);
+        // What is no report is the oldest: it is of no use to anybody. So is one of a time to come: else who posts such reports keeps all others out.
+        let time =
+            Report::parse(value).ok().and_then(|r| r.time()).filter(|time| *time <= now.plus(CLOCKS)).unwrap_or(UTime::ZERO);
         kept.push((time, id, PLACE.len() + id.len() + value.len()));
         count += 1;
         bytes += PLACE.len() + id.len() + value.len();
@@ -170,4 +174,31 @@ fn seconds(state: &State, name: &str, default: u64) -> u64 {
     let name = format!("mgr/crash/{name}");
     let set = ["mgr", "global"].iter().find_map(|section| state.config.get(section, &name));
     set.and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use monstate::state::{Proposal, genesis};
+
+    fn report(n: usize, at: &str) -> Report {
+        Report::parse(format!(r#"{{"crash_id":"{n}","timestamp":"{at}"}}"#).as_bytes()).expect("a report")
+    }
+
+    #[test]
+    fn reports_of_a_time_to_come_keep_no_other_out() {
+        let now = UTime { sec: 1_790_000_000, nsec: 0 };
+        let mut state = genesis::state(&monstate::config::Config::bare(types::Fsid([7; 16]), "a"), now);
+        let mut give = |report: &Report| {
+            let changes = post(&state, now, report);
+            state = state.apply(state.index + 1, &Proposal { stamp: now, changes }).expect("a change");
+            all(&state).len()
+        };
+        for n in 0..MOST {
+            give(&report(n, "2099-01-01 00:00:00.000000"));
+        }
+        assert_eq!(give(&report(1_000, "2026-09-01 00:00:00.000000")), MOST);
+        assert_eq!(give(&report(1_001, "2026-09-02 00:00:00.000000")), MOST);
+        assert!(find(&state, "1000").is_some() && find(&state, "1001").is_some());
+    }
 }

@@ -256,6 +256,21 @@ fn what_is_kept_of_long_messages_has_a_bound() {
     assert_eq!(world.command(admin, r#"{"prefix":"status"}"#, b"").result, 0);
 }
 
+/// A text in millions of empty parts is short, and takes much memory.
+#[test]
+fn the_parts_of_a_command_have_a_bound() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut world = World::with(config(AuthMode::None), Disk::default());
+    let client = world.connect("client.admin", None, 0);
+    let mut ask = |parts: usize| {
+        let cmd = std::iter::once(r#"{"prefix":"fsid"}"#.to_owned()).chain(std::iter::repeat_n(String::new(), parts)).collect();
+        world.send(client, MonCommand { fsid: FSID, cmd, input: types::Rope::new() }.encode());
+        let ack = world.take(client, messages::mon::MonCommandAck::KIND).pop().expect("an answer");
+        (messages::mon::MonCommandAck::decode(&ack).expect("an answer").result, ack.front.len() < 10_000)
+    };
+    assert_eq!((ask(10), ask(1_000_000)), ((0, true), (-7, true)));
+}
+
 /// The manager, where everybody may do everything: with authentication fewer get so far.
 #[test]
 fn what_is_kept_of_long_messages_to_the_manager_has_a_bound() {

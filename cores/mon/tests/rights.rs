@@ -116,6 +116,12 @@ fn who_may_write_at_the_monitors_makes_no_administrator() {
     let osd = world.connect("client.bootstrap-osd", Some([12; 16]), 0);
     // (This cluster had the key of an osd.0 before.)
     assert_eq!(world.command(osd, new, secrets).result, -17);
+    // The map that all clients have is made no longer than OSDs make it that begin to serve.
+    let next = |id: i32| format!(r#"{{"prefix":"osd new","uuid":"c9b6a0b4-0e3a-4e49-9a45-1c2d3e4f{id:04}","id":{id}}}"#);
+    assert_eq!(world.command(osd, &next(5_000), b"").result, -22, "a number far away");
+    let many = (1..400).take_while(|id| world.command(osd, &next(*id), b"").result == 0).count();
+    assert!((200..=256).contains(&many), "{many} OSDs that never booted");
+    assert_eq!(world.command(rgw, &next(5_000), b"").result, 0, "who governs OSDs may");
     let definer = world.connect("client.definer", Some([11; 16]), 0);
     // On a loopback address nobody could join; that is said to those who may make tokens.
     assert_eq!(world.command(definer, r#"{"prefix":"nacre token"}"#, b"").result, -22);

@@ -13,6 +13,9 @@ use monstate::state::Change;
 use serde_json::json;
 use types::{EntityAddr, Fsid, OsdId, PgId, UTime};
 
+/// OSDs that wait for their first boot beside which none is made by who may do nothing else.
+const UNBORN: usize = 256;
+
 pub(super) const ROWS: &[Row] = &[
     row(
         "osd new <uuid:UUID> <id:OsdName req=false>",
@@ -111,6 +114,16 @@ fn new(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     };
     if osd >= MAX_OSDS {
         refuse!(EINVAL, "numbers of OSDs are below {MAX_OSDS}");
+    }
+    // Who may only make OSDs makes the map of all clients no longer than OSDs do that begin to serve.
+    if !cx.asker.governs_osds {
+        if osd > map.max_osd {
+            refuse!(EINVAL, "osd.{osd} leaves numbers out: the next one is {}", map.max_osd);
+        }
+        let waiting = map.osds().filter(|osd| map.state(*osd) & bits::NEW != 0 && !map.is_up(*osd)).count();
+        if waiting >= UNBORN {
+            refuse!(EDQUOT, "{waiting} OSDs were made and never booted: `osd purge-new` takes them away");
+        }
     }
     if let Some(secrets) = secrets {
         let changes = secrets.changes(cx, osd, uuid)?;

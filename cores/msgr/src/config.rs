@@ -100,6 +100,8 @@ pub struct Limits {
     pub stall: Duration,
     /// The same while other messages wait for the room that it takes.
     pub stall_crowded: Duration,
+    /// A message that comes so slowly that it takes longer than this ends its connection while other messages wait for the room that it takes.
+    pub crowded_message: Duration,
     /// First and longest pause before a lossless session connects again.
     pub retry: (Duration, Duration),
     /// A connection that this side opened and on which nothing came for so long is probed with KEEPALIVE2; after three silent periods it is
@@ -133,6 +135,7 @@ impl Default for Limits {
             detached: Duration::from_secs(120),
             stall: Duration::from_secs(60),
             stall_crowded: Duration::from_secs(5),
+            crowded_message: Duration::from_secs(120),
             retry: (Duration::from_millis(50), Duration::from_secs(5)),
             keepalive: Duration::from_secs(10),
             monitor_keepalive: Duration::from_secs(1),

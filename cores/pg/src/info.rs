@@ -255,6 +255,21 @@ pub(crate) fn get_intervals(r: &mut Parser<'_>) -> Result<Intervals> {
 }
 
 impl SnapSet {
+    /// Keeps the ranges of all overlaps together below a bound: of the newest clone the shortest ones count as no longer shared. Returns the
+    /// bytes of those. What says that less is shared than is takes nothing from anybody: it is copied, and listed as changed.
+    pub(crate) fn bound_overlap(&mut self, most: usize) -> u64 {
+        let all: usize = self.clones.iter().map(|clone| clone.overlap.ranges().len()).sum();
+        let Some(newest) = self.clones.last_mut().filter(|_| all > most) else { return 0 };
+        let before = newest.overlap.total();
+        let mut ranges: Vec<_> = newest.overlap.iter().collect();
+        // Not one by one: the next writes have room.
+        let kept = ranges.len().saturating_sub(all - most).min(most / 2);
+        ranges.sort_unstable_by_key(|(start, len)| (std::cmp::Reverse(*len), *start));
+        ranges.truncate(kept);
+        newest.overlap = ranges.into_iter().collect();
+        before - newest.overlap.total()
+    }
+
     /// Returns where to read snapshot `snap`: `None` if it did not exist then; HEAD if nothing was written since.
     pub(crate) fn serving(&self, snap: u64) -> Option<types::SnapId> {
         if snap > self.seq {

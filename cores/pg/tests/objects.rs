@@ -5,6 +5,8 @@ mod bench;
 use bench::{Bench, POOL, request};
 use bytes::Bytes;
 use denc::{Decode, Encode};
+use messages::class::otp;
+use messages::class::queue::{EnqueueOp, InitOp};
 use messages::ops;
 use messages::osd::{Op, OpArgs, OsdOp, code::*};
 use types::{Errno, Locator, SnapId, UTime};
@@ -329,7 +331,71 @@ fn what_a_request_looks_at_and_makes_has_a_bound() {
     let id = *bench.pgs.keys().next().expect("a group");
     let page = || Op { input: types::HObject::end().to_bytes(), ..Op::new(PGNLS, OpArgs::List { count: 1000, start_epoch: 0 }) };
     let mut pages = |many| bench.ask(OsdOp { pg: id, ..request("", vec![page(); many]) }).result;
-    assert_eq!((pages(100), pages(1_500)), (1, refused));
+    assert_eq!((pages(4), pages(20)), (1, refused));
+}
+
+/// What takes much time or memory and shows in few bytes.
+#[test]
+fn what_a_request_lists_and_computes_has_a_bound() {
+    let mut bench = Bench::new(1);
+    let (max, refused) = (bench.config.max_object_size, Errno::EMSGSIZE.wire());
+    // A checksum for each byte of a hole.
+    assert_eq!(result(&mut bench, vec![data(WRITE, max - 1, b"x")]), 0);
+    let mut sums = |chunk_size| {
+        let args = OpArgs::Checksum { offset: 0, length: max, chunk_size, kind: checksum_type::CRC32C };
+        result(&mut bench, vec![Op { input: 0u32.to_bytes(), ..Op::new(CHECKSUM, args) }])
+    };
+    assert_eq!([sums(4096), sums(512), sums(8), sums(1)], [0, 0, refused, refused]);
+    // Keys: short ones, which need not be there.
+    let keys = |n: u32| (0..n).map(|n| Bytes::copy_from_slice(&n.to_be_bytes()[1..])).collect::<Vec<_>>();
+    let pairs = |n: u32| keys(n).into_iter().map(|key| (key, Bytes::new())).collect::<Vec<_>>();
+    let (few, many) = (100_000, 400_000);
+    assert_eq!(bench.run("k", vec![input(OMAPSETVALS, &pairs(many))]).result, refused);
+    assert_eq!(bench.run("k", vec![input(OMAPSETVALS, &pairs(few))]).result, 0);
+    for (code, input) in [(OMAPGETVALSBYKEYS, keys(many).to_bytes()), (OMAPRMKEYS, keys(many).to_bytes())] {
+        assert_eq!(bench.run("k", vec![Op { input, ..op(code) }]).result, refused, "{code:x}");
+    }
+    let thrice = vec![input(OMAPGETVALSBYKEYS, &keys(few)); 4];
+    assert_eq!(bench.run("k", thrice).result, refused, "all operations of a request together");
+    // (The store of tests takes long for many.)
+    assert_eq!(bench.run("k", vec![input(OMAPRMKEYS, &keys(100))]).result, 0);
+    let map = (Bytes::new(), pairs(many)).to_bytes();
+    assert_eq!(bench.run("t", vec![Op { input: map, ..op(TMAPPUT) }]).result, refused);
+    // What calls of classes list, and what a stored value lists.
+    let make = InitOp { size: 1 << 40, ..InitOp::default() };
+    assert_eq!(bench.run("q", vec![Op::call("queue", "queue_init", &make.to_bytes())]).result, 0);
+    let enqueue = |n: u32| Op::call("queue", "queue_enqueue", &EnqueueOp { entries: vec![Bytes::new(); n as usize] }.to_bytes());
+    assert_eq!(bench.run("q", vec![enqueue(many)]).result, refused);
+    assert_eq!(bench.run("q", vec![enqueue(few)]).result, 0);
+    // (That there are so many devices, another class's call or a plain write says.)
+    let header = otp::Header { ids: keys(300_000).into_iter().collect() };
+    assert_eq!(bench.run("p", vec![input(OMAPSETVALS, &vec![(Bytes::from_static(b"header"), header.to_bytes())])]).result, 0);
+    let get = || Op::call("otp", "otp_get", &otp::GetOp { all: true, ids: Vec::new() }.to_bytes());
+    assert_eq!(bench.run("p", vec![get()]).result, Errno::ENOENT.wire(), "what it may list");
+    assert_eq!(bench.run("p", vec![range(STAT, 0, 0), get(), get()]).result, Errno::ENOENT.wire());
+    let header = otp::Header { ids: keys(many).into_iter().collect() };
+    assert_eq!(bench.run("p", vec![input(OMAPSETVALS, &vec![(Bytes::from_static(b"header"), header.to_bytes())])]).result, 0);
+    assert_eq!(bench.run("p", vec![get()]).result, refused);
+    // Digests that a class makes.
+    let id = Bytes::from_static(b"d");
+    let device = otp::Info {
+        id: id.clone(),
+        seed: Bytes::from_static(b"00"),
+        seed_kind: 1,
+        step: 30,
+        window: 100_000,
+        ..otp::Info::default()
+    };
+    let set = otp::SetOp { entries: vec![device] };
+    assert_eq!(bench.run("o", vec![Op::call("otp", "otp_set", &set.to_bytes())]).result, 0);
+    let trial = otp::CheckOp { id, value: Bytes::from_static(b"000000"), token: Bytes::new() };
+    let check = || Op::call("otp", "otp_check", &trial.to_bytes());
+    assert_eq!(bench.run("o", vec![check(); 4]).result, 0);
+    assert_eq!(bench.run("o", vec![check(); 1_000]).result, refused);
+    // Parts of blocks, each of which must be read for what is written.
+    let writes = |n: u64| (0..n).map(|n| data(WRITE, n * 1_601, b"x")).collect::<Vec<_>>();
+    assert_eq!(bench.run("w", writes(2_000)).result, 0);
+    assert_eq!(bench.run("w", writes(5_000)).result, refused);
 }
 
 #[test]

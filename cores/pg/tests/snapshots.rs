@@ -235,6 +235,22 @@ fn overlaps_are_those_of_a_real_cluster() {
 }
 
 #[test]
+fn the_ranges_that_clones_share_have_a_bound() {
+    let mut bench = Bench::new(1);
+    let size = 4_000_000_u64;
+    assert_eq!(under(&mut bench, &[], full(&vec![b'a'; size as usize])).result, 0);
+    // Each write cuts what the clone shares with the head.
+    let writes = |from: u64| (0..2_000).map(|n| put((from + n) * 64, b"b").remove(0)).collect::<Vec<_>>();
+    for round in 0..12 {
+        assert_eq!(under(&mut bench, &[1], writes(round * 2_000)).result, 0);
+        let shared = snaps(&mut bench).clones[0].overlap.len();
+        assert!(shared <= 16_384 && (round > 6 || shared as u64 >= round * 2_000), "{shared} ranges after {round} rounds");
+    }
+    assert_eq!(read_at(&mut bench, 1).expect("the clone"), vec![b'a'; size as usize]);
+    scrub(&mut bench);
+}
+
+#[test]
 fn the_snapshots_of_an_object_have_a_bound() {
     let mut bench = Bench::new(1);
     let (context, most) = (16_384, 2 * 16_384);

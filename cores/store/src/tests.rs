@@ -74,10 +74,10 @@ fn a_change_that_saves_nothing_for_clones_is_found() {
 }
 
 /// A life in which objects change as those of groups of shards do.
-fn of_shards(seed: u64, steps: u64, sabotage: Option<Sabotage>) {
+fn of_shards(seed: u64, steps: u64, mistake: Option<Mistake>) {
     let mut world = World::new(seed, seed.is_multiple_of(3));
     (world.shards, world.wide) = (true, false);
-    sabotage.into_iter().for_each(|sabotage| world.sabotage(sabotage));
+    mistake.into_iter().for_each(|mistake| world.mistake(mistake));
     world.life(steps);
 }
 
@@ -92,7 +92,7 @@ fn changes_that_take_in_what_is_there_are_exact_through_crashes() {
 fn a_range_that_is_shared_with_an_older_record_is_found() {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| ()));
-    let found = (0..10).any(|seed| std::panic::catch_unwind(|| of_shards(seed, 200, Some(Sabotage::ShareJournalled))).is_err());
+    let found = (0..10).any(|seed| std::panic::catch_unwind(|| of_shards(seed, 200, Some(Mistake::ShareJournalled))).is_err());
     std::panic::set_hook(hook);
     assert!(found, "not found");
 }

@@ -4,8 +4,8 @@
 //! cluster keeps what proves it, never itself. Who came in has a *session*: a cookie that only this host knows, for [`SESSION`].
 //!
 //! *Who guesses* waits ([`Tries`]): after three wrong tries of an address twice as long after each one, at most a minute; an address of
-//! IPv6 stands for its /64. Links and cookies have 256 random bits, so nobody guesses them; a password is tried some 30 times a minute at
-//! most, however many guess.
+//! IPv6 stands for its /64. A password is tried some 30 times a minute at most, however many guess: who guesses from many addresses keeps others
+//! from coming in by the password. Links and cookies have 256 random bits, so nobody guesses them; a link works whoever guesses meanwhile.
 //!
 //! What is kept of links and cookies is their digest: whoever reads the file of a link, or the memory of sessions, cannot use it.
 //!
@@ -207,11 +207,13 @@ impl Tries {
             return Err(LONGEST.saturating_sub(now.duration_since(*since)));
         }
         *looked += 1;
+        // It counts as wrong until it is known to be right: else many at the same time would all be looked at.
+        self.count(now, of);
         Ok(())
     }
 
-    /// A try of an address was wrong.
-    pub fn wrong(&mut self, now: Instant, of: IpAddr) {
+    /// Counts a try of an address.
+    fn count(&mut self, now: Instant, of: IpAddr) {
         self.of.retain(|_, (_, last)| now.duration_since(*last) < LONGEST * 10);
         let of = owner(of);
         if !self.of.contains_key(&of)
@@ -224,7 +226,7 @@ impl Tries {
         (*wrong, *last) = (wrong.saturating_add(1), now);
     }
 
-    /// A try of an address was right: it begins anew, and was none that guessed.
+    /// A try of an address was right: it begins anew, and was none that guessed. A try that was wrong counts already.
     pub fn right(&mut self, of: IpAddr) {
         self.of.remove(&owner(of));
         if let Some((_, looked)) = &mut self.all {
@@ -310,32 +312,28 @@ mod tests {
         let (mut now, mut looked) = (begin, 0);
         // One who tries each tenth of a second for an hour.
         while now < begin + Duration::from_secs(3600) {
-            if tries.may(now, one).is_ok() {
-                tries.wrong(now, one);
-                looked += 1;
-            }
+            looked += u32::from(tries.may(now, one).is_ok());
             now += Duration::from_millis(100);
         }
         assert!((60..75).contains(&looked), "{looked} tries in an hour");
         let neighbour = "2001:db8::ffff".parse().unwrap();
         assert!(tries.may(now, neighbour).is_err(), "an address of the same net");
         assert!(tries.may(now, other).is_ok(), "others do not wait for it");
-        tries.wrong(now, other);
         tries.right(other);
+        // Many at once of one address.
+        let third: IpAddr = "10.0.0.3".parse().unwrap();
+        assert_eq!((0..20).filter(|_| tries.may(now, third).is_ok()).count(), FREE as usize, "those under way count, too");
         // Many addresses together.
         let mut looked = 0;
         let now = now + Duration::from_secs(120);
         for n in 0..5000_u32 {
             let of = IpAddr::from((0x0a00_0000 + n).to_be_bytes());
-            if tries.may(now, of).is_ok() {
-                tries.wrong(now, of);
-                looked += 1;
-            }
+            looked += u32::from(tries.may(now, of).is_ok());
         }
         assert_eq!(looked, ALL);
         assert!(tries.may(now + LONGEST, other).is_ok(), "they are heard again a minute later");
         for n in 0..5000_u32 {
-            tries.wrong(now, IpAddr::from((0x0b00_0000 + n).to_be_bytes()));
+            tries.count(now, IpAddr::from((0x0b00_0000 + n).to_be_bytes()));
         }
         assert!(tries.of.len() <= GUESSERS);
     }

@@ -252,7 +252,7 @@ fn mistakes_with_shards_are_found() {
         ("shards-turns", osd::Mistake::ForgetKept),
         ("shards-turns", osd::Mistake::AckByMost),
     ] {
-        let options = Options { misdeed: Some(Misdeed::Copies(mistake)), ..Options::default() };
+        let options = Options { mistake: Some(Mistake::Copies(mistake)), ..Options::default() };
         // That a group breaks its own rules is a finding, too.
         let result = std::panic::catch_unwind(|| found(scenario, &options));
         let what = result.unwrap_or_else(|why| why.downcast_ref::<String>().cloned().unwrap_or_default());

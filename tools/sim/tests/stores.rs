@@ -68,7 +68,7 @@ fn power_between_the_data_of_a_move_and_its_record_loses_nothing() {
 
 #[test]
 fn a_move_whose_record_is_durable_before_its_data_is_found() {
-    let what = found("store-moves", Misdeed::Moves(store::MoveMistake::MoveUnflushed));
+    let what = found("store-moves", Mistake::Moves(store::MoveMistake::MoveUnflushed));
     assert!(["content is no prefix", "are damaged"].iter().any(|known| what.contains(known)), "{what}");
 }
 

@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 use bytes::Bytes;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -36,6 +37,8 @@ pub enum DecodeError {
         /// Bytes that remained.
         have: usize,
     },
+    /// A count claims more items than the reader takes together.
+    TooMany(u64),
     /// The structure demands a reader of at least version `compat`; this one knows `known`.
     TooNew {
         /// Name of the structure.
@@ -65,6 +68,7 @@ impl fmt::Display for DecodeError {
         match self {
             Self::Truncated { need, have } => write!(f, "truncated: {need} bytes wanted, {have} left"),
             Self::CountTooLarge { count, have } => write!(f, "count {count} cannot fit the {have} bytes left"),
+            Self::TooMany(count) => write!(f, "{count} items are too many"),
             Self::TooNew { what, compat, known } => {
                 write!(
                     f,
@@ -89,6 +93,8 @@ pub type Result<T> = std::result::Result<T, DecodeError>;
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],
+    /// How many items its collections may still have together, if that has a bound.
+    items: Option<&'a Cell<usize>>,
 }
 
 /// The head of an enveloped structure, with a reader confined to its payload.
@@ -105,7 +111,13 @@ pub struct Envelope<'a> {
 impl<'a> Reader<'a> {
     /// A reader over all of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self { rest: bytes }
+        Self { rest: bytes, items: None }
+    }
+
+    /// A reader over all of `bytes` whose collections may have so many items together; those that are read are taken off. An item may take a
+    /// hundred times as much memory as its bytes: what strangers list has such a bound.
+    pub fn within(bytes: &'a [u8], items: &'a Cell<usize>) -> Self {
+        Self { rest: bytes, items: Some(items) }
     }
 
     /// Bytes not read yet.
@@ -181,6 +193,9 @@ impl<'a> Reader<'a> {
         if (count as u64).saturating_mul(min_size as u64) > self.rest.len() as u64 {
             return Err(DecodeError::CountTooLarge { count: count.into(), have: self.rest.len() });
         }
+        if let Some(items) = self.items {
+            items.set(items.get().checked_sub(count as usize).ok_or(DecodeError::TooMany(count.into()))?);
+        }
         Ok(count as usize)
     }
 
@@ -195,7 +210,7 @@ impl<'a> Reader<'a> {
         let version = self.u8()?;
         let compat = self.u8()?;
         let len = self.u32()? as usize;
-        let body = Reader::new(self.take(len)?);
+        let body = Reader { rest: self.take(len)?, items: self.items };
         if compat > known {
             return Err(DecodeError::TooNew { what, compat, known });
         }
@@ -552,6 +567,30 @@ mod tests {
         assert!(matches!(Vec::<u64>::from_bytes(&bytes), Err(DecodeError::CountTooLarge { .. })));
         assert!(matches!(BTreeMap::<u32, u32>::from_bytes(&bytes), Err(DecodeError::CountTooLarge { .. })));
         assert!(matches!(Bytes::from_bytes(&bytes), Err(DecodeError::Truncated { .. })));
+    }
+
+    #[test]
+    fn what_collections_list_together_has_a_bound() {
+        let lists = vec![vec![1u8; 3]; 4].to_vec();
+        let read = |most| {
+            let items = Cell::new(most);
+            let read = Reader::within(&lists, &items).get::<Vec<Vec<u8>>>();
+            (read.map(|lists| lists.len()), items.get())
+        };
+        assert_eq!(read(20), (Ok(4), 4));
+        assert_eq!(read(16), (Ok(4), 0));
+        assert_eq!(read(15).0, Err(DecodeError::TooMany(3)), "inner ones count, too");
+        assert_eq!(read(3).0, Err(DecodeError::TooMany(4)));
+        let mut inside = vec![1, 1, 0, 0, 0, 0];
+        inside.extend(vec![7u8; 5].to_vec());
+        inside[2] = 9;
+        let items = Cell::new(4);
+        let mut reader = Reader::within(&inside, &items);
+        assert_eq!(
+            reader.envelope("list", 1).expect("a head").body.get::<Vec<u8>>(),
+            Err(DecodeError::TooMany(5)),
+            "in envelopes"
+        );
     }
 
     #[test]

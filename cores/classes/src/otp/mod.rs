@@ -10,7 +10,7 @@ mod hmac;
 
 use crate::{Call, Change, Fail, Method, Outcome, RD, WR};
 use bytes::Bytes;
-use denc::{Decode, Encode, Reader};
+use denc::{Decode, Encode};
 use messages::class::otp::{
     Check, CheckOp, GetOp, GetReply, Header, Info, Instance, RemoveOp, ResultReply, SetOp, TimeReply, result, seed,
 };
@@ -30,6 +30,8 @@ pub(crate) const METHODS: &[Method] = &[
 const ATTEMPTS: usize = 5;
 /// Most steps before and after the present one that are looked at.
 const MAX_WINDOW: u32 = 1_000;
+/// Bytes that could be looked at while one step's digest is made.
+const DIGEST: u64 = 4 << 10;
 /// Key of the names of all devices.
 const HEADER: &[u8] = b"header";
 
@@ -40,7 +42,7 @@ fn key(id: &[u8]) -> Bytes {
 /// One entry; EIO if it is no such structure.
 fn entry<T: Decode>(call: &Call<'_>, key: &[u8]) -> Result<Option<T>, Fail> {
     match call.omap(key) {
-        Ok(value) => Reader::new(&value).get().map(Some).map_err(|_| Fail::Errno(Errno::EIO)),
+        Ok(value) => call.stored(&value, Errno::EIO).map(Some),
         Err(Fail::Errno(Errno::ENOENT)) => Ok(None),
         Err(fail) => Err(fail),
     }
@@ -158,6 +160,9 @@ fn otp_check(call: &mut Call<'_>) -> Outcome {
     if instance.checks.len() >= ATTEMPTS {
         return Ok(Bytes::new());
     }
+    // Each step costs a digest, and the key one of its own.
+    let steps = 2 * u64::from(instance.info.window.min(MAX_WINDOW)) + 1;
+    call.works(steps * DIGEST + instance.info.key.len() as u64 * 16);
     let result = match step_of(&instance.info, call.now, &op.value) {
         Some(step) if step > instance.last => {
             instance.last = step;

@@ -31,7 +31,8 @@ const ID: &str = "id_";
 pub(super) fn dir_list(call: &mut Call<'_>) -> Outcome {
     let (after, max): (Bytes, u64) = call.arg()?;
     let entries = list(call, NAME, &after, max)?;
-    let found: Result<BTreeMap<Bytes, Bytes>, Fail> = entries.into_iter().map(|(name, id)| Ok((name, stored(&id)?))).collect();
+    let found: Result<BTreeMap<Bytes, Bytes>, Fail> =
+        entries.into_iter().map(|(name, id)| Ok((name, stored(call, &id)?))).collect();
     Ok(found?.to_bytes())
 }
 

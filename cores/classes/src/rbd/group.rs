@@ -71,7 +71,7 @@ fn group_image_list(call: &mut Call<'_>) -> Outcome {
     let after = if after.pool == -1 { Vec::new() } else { image_name(&after) };
     let images: Result<Vec<GroupImageStatus>, Fail> = list(call, IMAGE, &after, max)?
         .iter()
-        .map(|(name, state)| Ok(GroupImageStatus { spec: image_of(name)?, state: stored(state)? }))
+        .map(|(name, state)| Ok(GroupImageStatus { spec: image_of(name)?, state: stored(call, state)? }))
         .collect();
     Ok(images?.to_bytes())
 }
@@ -112,7 +112,7 @@ fn image_group_get(call: &mut Call<'_>) -> Outcome {
 }
 
 fn snapshots(call: &Call<'_>, after: &[u8], max: u64) -> Result<Vec<GroupSnapshot>, Fail> {
-    list(call, SNAP, after, max)?.iter().map(|(_, value)| stored(value)).collect()
+    list(call, SNAP, after, max)?.iter().map(|(_, value)| stored(call, value)).collect()
 }
 
 /// EEXIST if another snapshot has the name, or if one that is being made exists already.

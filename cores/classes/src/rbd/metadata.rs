@@ -78,7 +78,7 @@ fn trash_list(call: &mut Call<'_>) -> Outcome {
     let (after, max): (Bytes, u64) = call.arg()?;
     let entries = list(call, TRASH, &after, max)?;
     let found: Result<BTreeMap<Bytes, TrashImageSpec>, Fail> =
-        entries.into_iter().map(|(id, spec)| Ok((id, stored(&spec)?))).collect();
+        entries.into_iter().map(|(id, spec)| Ok((id, stored(call, &spec)?))).collect();
     Ok(found?.to_bytes())
 }
 

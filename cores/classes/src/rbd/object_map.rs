@@ -7,6 +7,7 @@ use bytes::Bytes;
 use denc::{Encode, Reader, blob, envelope};
 use kernels::crc32c;
 use messages::class::rbd::MAX_OBJECT_MAP_OBJECTS;
+use std::ops::Range;
 use types::{Errno, Rope};
 
 pub(super) const METHODS: &[Method] = &[
@@ -22,6 +23,8 @@ pub(super) const METHODS: &[Method] = &[
 const EXISTS: u8 = 1;
 /// The object was not written since the last snapshot.
 const EXISTS_CLEAN: u8 = 3;
+/// The lower bit of each state in a byte.
+const FIELDS: u8 = 0b0101_0101;
 /// Bytes that have a checksum of their own.
 const BLOCK: usize = 4096;
 /// Encoded header: length, envelope, number of objects.
@@ -61,6 +64,39 @@ impl Map {
     fn get(&self, index: u64) -> u8 {
         let (byte, shift) = place(index);
         self.bits[byte] >> shift & 3
+    }
+
+    /// Returns true if all objects of a range have this state. Whole bytes are looked at as such: there may be 256 million objects.
+    fn all_are(&self, range: Range<u64>, state: u8) -> bool {
+        let (first, last) = (range.start.next_multiple_of(4).min(range.end), range.end / 4 * 4);
+        let same = |mut indices: Range<u64>| indices.all(|index| self.get(index) == state);
+        if first >= last {
+            return same(range);
+        }
+        let whole = &self.bits[bytes_for(first)..bytes_for(last)];
+        same(range.start..first) && same(last..range.end) && whole.iter().all(|byte| *byte == (state & 3) * FIELDS)
+    }
+
+    /// Gives each object of a range another state, as a function of the one that it has. Returns true if one is another one now.
+    fn change(&mut self, range: Range<u64>, to: impl Fn(u8) -> u8) -> bool {
+        let mut changed = false;
+        let (first, last) = (range.start.next_multiple_of(4).min(range.end), range.end / 4 * 4);
+        let edges = if first < last { [range.start..first, last..range.end] } else { [range, 0..0] };
+        for index in edges.into_iter().flatten() {
+            let (old, new) = (self.get(index), to(self.get(index)) & 3);
+            changed |= old != new;
+            self.set(index, new);
+        }
+        if first < last {
+            let four = |byte: u8| (0..4).fold(0, |all, at| all | (to(byte >> (2 * at) & 3) & 3) << (2 * at));
+            let table: [u8; 256] = std::array::from_fn(|byte| four(byte as u8));
+            for byte in &mut self.bits[bytes_for(first)..bytes_for(last)] {
+                let new = table[usize::from(*byte)];
+                changed |= *byte != new;
+                *byte = new;
+            }
+        }
+        changed
     }
 
     fn set(&mut self, index: u64, state: u8) {
@@ -115,7 +151,7 @@ impl Map {
     /// Cuts or grows; new objects get `state`.
     fn resize(&mut self, count: u64, state: u8) {
         let old = self.count;
-        self.bits.resize(bytes_for(count), (state & 3) * 0b0101_0101);
+        self.bits.resize(bytes_for(count), (state & 3) * FIELDS);
         self.count = count;
         // The last byte may have been shared with what was not there before.
         for index in old..count.min(old.next_multiple_of(4)) {
@@ -163,7 +199,7 @@ fn resize(call: &mut Call<'_>) -> Outcome {
         Err(Fail::Errno(Errno::ENOENT)) => Map::default(),
         other => other?,
     };
-    if (count..map.count).any(|index| map.get(index) != state) {
+    if count < map.count && !map.all_are(count..map.count, state) {
         return Err(Errno::ESTALE.into());
     }
     map.resize(count, state);
@@ -198,16 +234,8 @@ fn update(call: &mut Call<'_>) -> Outcome {
     // A part of the map, whose objects count from the first one in its first block.
     let first = from * 4;
     let mut part = Map { count: bits.len() as u64 * 4, bits };
-    let mut updated = false;
-    for index in start - first..end - first {
-        let state = part.get(index);
-        let meant = current.is_none_or(|c| state == c || c == EXISTS && state == EXISTS_CLEAN);
-        if meant && state != new {
-            part.set(index, new);
-            updated = true;
-        }
-    }
-    if updated {
+    let meant = |state| current.is_none_or(|c| state == c || c == EXISTS && state == EXISTS_CLEAN);
+    if part.change(start - first..end - first, |state| if meant(state) { new } else { state }) {
         let crcs = checksums(&part.bits);
         call.change(Change::Write(HEADER as u64 + from, Rope::from(part.bits)));
         call.change(Change::Write(crcs_at, Rope::from(crcs)));
@@ -223,14 +251,7 @@ fn checksums(bits: &[u8]) -> Vec<u8> {
 /// After a snapshot: what exists is clean.
 fn snap_add(call: &mut Call<'_>) -> Outcome {
     let mut map = read(call)?;
-    let mut updated = false;
-    for index in 0..map.count {
-        if map.get(index) == EXISTS {
-            map.set(index, EXISTS_CLEAN);
-            updated = true;
-        }
-    }
-    if updated {
+    if map.change(0..map.count, |state| if state == EXISTS { EXISTS_CLEAN } else { state }) {
         write(call, &map);
     }
     Ok(Bytes::new())
@@ -240,15 +261,66 @@ fn snap_add(call: &mut Call<'_>) -> Outcome {
 fn snap_remove(call: &mut Call<'_>) -> Outcome {
     let removed = call.parse(Map::decode)?;
     let mut map = read(call)?;
+    // What the snapshot's map does not have counts as written.
+    let mut before = removed.bits;
+    before.resize(map.bits.len(), EXISTS * FIELDS);
+    for index in removed.count..removed.count.next_multiple_of(4).min(map.count) {
+        let (byte, shift) = place(index);
+        before[byte] = before[byte] & !(3 << shift) | EXISTS << shift;
+    }
     let mut updated = false;
-    for index in 0..map.count {
-        if map.get(index) == EXISTS_CLEAN && (index >= removed.count || removed.get(index) == EXISTS) {
-            map.set(index, EXISTS);
-            updated = true;
-        }
+    for (byte, before) in map.bits.iter_mut().zip(before) {
+        let clean = *byte & *byte >> 1 & FIELDS;
+        let written = before & !(before >> 1) & FIELDS;
+        let again = clean & written;
+        *byte &= !(again << 1);
+        updated |= again != 0;
     }
     if updated {
         write(call, &map);
     }
     Ok(Bytes::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// What is done for whole bytes is what is done for each object.
+        #[test]
+        fn ranges_are_changed_as_their_objects(states in prop::collection::vec(0u8..4, 1..70), from in 0usize..70, len in 0usize..70, to in any::<[u8; 4]>()) {
+            let count = states.len() as u64;
+            let mut map = Map { count, bits: vec![0; bytes_for(count)] };
+            states.iter().enumerate().for_each(|(index, state)| map.set(index as u64, *state));
+            let range = (from.min(states.len()), (from + len).min(states.len()));
+            let wide = range.0 as u64..range.1 as u64;
+            for state in 0..4 {
+                prop_assert_eq!(map.all_are(wide.clone(), state), states[range.0..range.1].iter().all(|s| *s == state));
+            }
+            let mut expected = states.clone();
+            expected[range.0..range.1].iter_mut().for_each(|state| *state = to[usize::from(*state)] & 3);
+            prop_assert_eq!(map.change(wide, |state| to[usize::from(state)]), expected != states);
+            prop_assert_eq!((0..count).map(|index| map.get(index)).collect::<Vec<_>>(), expected);
+        }
+
+        /// What a snapshot's map knew as written, and what it did not have, counts as written.
+        #[test]
+        fn removed_snapshots_are_known_by_object(now in prop::collection::vec(0u8..4, 1..70), then in prop::collection::vec(0u8..4, 0..70)) {
+            let map = |states: &[u8]| {
+                let mut map = Map { count: states.len() as u64, bits: vec![0; bytes_for(states.len() as u64)] };
+                states.iter().enumerate().for_each(|(index, state)| map.set(index as u64, *state));
+                map
+            };
+            let mut bench = crate::testing::Bench::default();
+            bench.write_raw(0, &map(&now).encode(true));
+            bench.call("rbd", "object_map_snap_remove", &map(&then).encode(false)).expect("removed");
+            let after = Map::decode(&mut Reader::new(&bench.data())).expect("a map");
+            let written = |index: usize| then.get(index).is_none_or(|state| *state == EXISTS);
+            let expected = |(index, state): (usize, &u8)| if *state == EXISTS_CLEAN && written(index) { EXISTS } else { *state };
+            let expected: Vec<u8> = now.iter().enumerate().map(expected).collect();
+            prop_assert_eq!((0..after.count).map(|index| after.get(index)).collect::<Vec<_>>(), expected);
+        }
+    }
 }

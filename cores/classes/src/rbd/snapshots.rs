@@ -29,7 +29,7 @@ pub(super) const PREFIX: &str = "snapshot_";
 
 /// All snapshots, in the order of their ids.
 pub(super) fn all(call: &Call<'_>) -> Result<Vec<Snapshot>, Fail> {
-    list(call, PREFIX, b"", u64::MAX)?.iter().map(|(_, value)| stored(value)).collect()
+    list(call, PREFIX, b"", u64::MAX)?.iter().map(|(_, value)| stored(call, value)).collect()
 }
 
 /// Stores a snapshot. The parent is kept once for the image and all its snapshots; of a snapshot's own only the
@@ -136,7 +136,7 @@ fn snapshot_remove(call: &mut Call<'_>) -> Outcome {
     let key = snap_key(PREFIX, id);
     // A record that cannot be read is removed too.
     let record = raw(call, &key)?.ok_or(Fail::Errno(Errno::ENOENT))?;
-    let snap: Snapshot = stored(&record).unwrap_or_default();
+    let snap: Snapshot = stored(call, &record).unwrap_or_default();
     if snap.protection != protection::UNPROTECTED || snap.child_count > 0 {
         return Err(Errno::EBUSY.into());
     }

@@ -102,6 +102,7 @@ impl Monitor {
         if side == Side::Mon && self.asks_any() {
             self.note_answer(session, &message);
         }
+        self.turns.answered(self.replica.log.now(), side, session, message.front.len() + message.data.len());
         self.messenger(side).send(session, message);
     }
 

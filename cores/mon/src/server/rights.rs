@@ -54,6 +54,13 @@ impl Rights {
         }
     }
 
+    /// Returns true if somebody may do everything at the monitors.
+    pub(crate) fn may_do_all(&self) -> bool {
+        match self {
+            Self::Mon(caps) | Self::Mgr(_, caps) => caps.allows("mon", true, true, true),
+        }
+    }
+
     /// Returns true if somebody may let clients in again that were shut out.
     pub(crate) fn may_lift_fences(&self) -> bool {
         match self {

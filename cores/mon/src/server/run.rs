@@ -18,6 +18,8 @@ use types::{EntityAddr, EntityName, Errno, Fsid, Message, Rope, SessionId};
 const INPUT: usize = 8 << 20;
 /// Bytes of a command's text. What is longer comes as an input file.
 const COMMAND: usize = 256 << 10;
+/// Parts in which a command's text may come. Clients send one; each takes memory, though it be empty.
+const PARTS: usize = 1_024;
 /// Orders that the manager works on for somebody who waits.
 const ORDERS: usize = 1_000;
 /// Reads that wait for the log.
@@ -124,8 +126,8 @@ impl Monitor {
         let rights = entry.rights.clone();
         let asker = Asker { name: entry.peer.name.clone(), addr: entry.peer.addr, governs_osds: rights.may_lift_fences() };
         let length: usize = cmd.iter().map(String::len).sum();
-        if length > COMMAND {
-            let refusal = Refusal::new(Errno::E2BIG, format!("a command of {length} bytes is too long"));
+        if length > COMMAND || cmd.len() > PARTS {
+            let refusal = Refusal::new(Errno::E2BIG, format!("a command of {length} bytes in {} parts is too long", cmd.len()));
             return self.answer(To::Session(side, session, kind, tid, Vec::new()), Err(refusal), out);
         }
         let to = To::Session(side, session, kind, tid, cmd.to_vec());

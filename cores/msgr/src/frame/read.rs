@@ -144,6 +144,19 @@ impl Reader {
         self.reserved
     }
 
+    /// Bytes of the announced message that have not come; 0 if none is under way.
+    pub(crate) fn missing(&self) -> usize {
+        let Stage::Body { preamble, body, .. } = &self.stage else { return 0 };
+        let [_, front, middle, data] = preamble.lengths;
+        match body {
+            Body::Joined { bytes, size } => size.saturating_sub(bytes.len()),
+            Body::Split { head, filled, .. } => (front + middle + data).saturating_sub(head.len() + filled),
+            Body::Sealed { filled, .. } => {
+                (padded(front) + padded(middle) + padded(data) + BLOCK + GCM_TAG).saturating_sub(*filled)
+            }
+        }
+    }
+
     /// Takes bytes from the front of `input` until a frame is complete (it is returned) or `input` is empty.
     pub(crate) fn feed(&mut self, input: &mut &[u8]) -> Result<Option<Frame>, FrameError> {
         let before = *input;

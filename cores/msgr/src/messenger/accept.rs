@@ -14,10 +14,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use types::{EntityAddr, EntityAddrVec, EntityType, Errno, SessionId};
 
-/// Returns true if a place is kept for somebody: a daemon, or who may do everything and has proven to be that.
+/// Returns true if a place is kept for somebody: a daemon of this cluster, or who may do everything and has proven to be that. Keys of other
+/// kinds of daemons, which bootstrap keys make, are those of clients here.
 fn is_privileged(granted: &Granted) -> bool {
     let proven = granted.keys.session.is_some();
-    proven && (granted.name.kind != EntityType::Client || granted.caps.as_deref().is_none_or(|caps| caps.trim() == "allow *"))
+    let daemon = matches!(granted.name.kind, EntityType::Mon | EntityType::Osd | EntityType::Mgr);
+    proven && (daemon || granted.caps.as_deref().is_none_or(|caps| caps.trim() == "allow *"))
 }
 
 impl Messenger {

@@ -107,6 +107,8 @@ pub(super) struct Conn {
     pub(super) expected_signature: [u8; 32],
     pub(super) opened: Mono,
     pub(super) last_received: Mono,
+    /// While others wait for the room that its message takes: since when it is looked at, and bytes that lacked then.
+    pub(super) pace: Option<(Mono, usize)>,
     pub(super) last_probe: Mono,
     /// Time when an ACK frame must be written; `NEVER` if nothing is owed.
     pub(super) ack_at: Mono,
@@ -144,6 +146,7 @@ impl Conn {
             expected_signature: [0; 32],
             opened: now,
             last_received: now,
+            pace: None,
             last_probe: now,
             ack_at: Mono::NEVER,
             timer: Mono::NEVER,
@@ -200,6 +203,24 @@ impl Conn {
     pub(super) fn cut_short(&self) -> bool {
         let said = self.phase != Phase::Banner || self.reader.transcript_len() > 0;
         self.accepted && if self.phase == Phase::Ready { self.reader.mid_frame() } else { said }
+    }
+
+    /// Returns true if a message for whose room others wait comes so slowly that it will not be whole in [`Limits::crowded_message`]. It is looked at
+    /// once in [`Limits::stall_crowded`].
+    pub(super) fn is_too_slow(&mut self, now: Mono, limits: &Limits) -> bool {
+        let missing = self.reader.missing();
+        let Some((since, before)) = self.pace.filter(|(_, before)| *before >= missing) else {
+            self.pace = Some((now, missing));
+            return false;
+        };
+        let span = now.since(since);
+        if span < limits.stall_crowded {
+            return false;
+        }
+        self.pace = Some((now, missing));
+        let whole = limits.crowded_message.as_nanos().max(1);
+        let due = self.reader.reserved() as u128 * span.as_nanos().min(whole) / whole;
+        ((before - missing) as u128) < due
     }
 
     /// Bytes written or given to the driver, but not taken by the kernel.

@@ -87,6 +87,11 @@ impl Messenger {
         if conn.reader.mid_frame() && stall <= now.mono {
             return Err(Fault::peer("the peer stopped in the middle of a frame"));
         }
+        if !(waited_for && conn.reader.mid_frame()) {
+            conn.pace = None;
+        } else if conn.is_too_slow(now.mono, limits) {
+            return Err(Fault::peer("the peer sends a message too slowly while others wait"));
+        }
         if conn.accepted {
             let idle = conn.last_received.plus(limits.idle);
             if idle <= now.mono {

@@ -6,6 +6,7 @@ use crate::frame::*;
 use crate::{Event, Policy};
 use denc::Encode as _;
 use node::{ConnId, Input, ListenerId, Mono, Now, Output, Outputs};
+use std::collections::BTreeMap;
 use types::{EntityType, UTime};
 
 const NOW: Now = Now { mono: Mono(1_000_000_000), wall: UTime { sec: 1_700_000_000, nsec: 0 } };
@@ -353,4 +354,57 @@ fn a_large_announcement_alone_takes_no_memory_beyond_the_throttle() {
     server.turn(later, &mut out);
     assert_eq!(server.connections(), 49);
     assert!(server.held() > 600_000);
+}
+
+#[test]
+fn who_sends_slowly_keeps_no_room_for_which_others_wait() {
+    let mut config = servers().pop().unwrap().config().clone();
+    (config.limits.clients, config.limits.session) = (1 << 20, 1 << 20);
+    let mut server = Messenger::new(config, Auth::none(name("osd.1")), [1; 32]);
+    let (mut out, mut batch) = (Outputs::default(), Batch::default());
+    let header = Header { seq: 1, tid: 1, kind: 42, priority: 63, version: 8, ack: 0, compat: 3 };
+    Writer::default().message(&header, &message(1, 10, 600_000), &mut batch);
+    let opening = valid(8, false)[..5].concat();
+    let said = [opening, batch.take().to_vec()].concat();
+    let mut buffers: BTreeMap<ConnId, node::Buf> = BTreeMap::new();
+    // What was sent so far of each connection.
+    let mut sent = BTreeMap::from([(ConnId(0), 0), (ConnId(2), 0)]);
+    for conn in sent.keys() {
+        server.handle(NOW, Input::Accepted { listener: ListenerId(0), conn: *conn, peer: socket(5), local: socket(1) }, &mut out);
+    }
+    let mut step = |server: &mut Messenger, now: Now, conn: ConnId, most: usize| {
+        server.turn(now, &mut out);
+        for output in std::mem::take(&mut out.0) {
+            if let Output::Receive { buf, conn } = output {
+                buffers.insert(conn, buf);
+            }
+        }
+        let (Some(mut buf), Some(at)) = (buffers.remove(&conn), sent.get_mut(&conn)) else { return false };
+        let n = buf.len().min(most).min(said.len() - *at);
+        buf[..n].copy_from_slice(&said[*at..*at + n]);
+        *at += n;
+        server.handle(now, Input::Received { conn, buf, len: n }, &mut out);
+        n > 0
+    };
+    // The first one begins its message, the second one waits for the room.
+    for (conn, most) in [(ConnId(0), said.len() - 500_000), (ConnId(2), said.len() - 500_000)] {
+        let mut left = most;
+        while left > 0 && step(&mut server, NOW, conn, left.min(4_096)) {
+            left = left.saturating_sub(4_096);
+        }
+    }
+    assert_eq!(server.connections(), 2);
+    // A byte in three seconds is too little; a fiftieth of the message is not.
+    let (slow, mut now) = (server.connections(), NOW);
+    for _ in 0..20 {
+        now.mono = now.mono.plus(std::time::Duration::from_secs(3));
+        step(&mut server, now, ConnId(0), 12_000);
+    }
+    assert_eq!(server.connections(), slow, "who is slow and goes on is served");
+    for _ in 0..10 {
+        now.mono = now.mono.plus(std::time::Duration::from_secs(3));
+        step(&mut server, now, ConnId(0), 1);
+    }
+    assert_eq!(server.connections(), 1, "who sends nearly nothing makes room");
+    assert!(server.held() > 600_000, "the other one has it");
 }

@@ -105,7 +105,11 @@ impl Run<'_> {
         let origin = Origin { kind, num, addr: self.op.peer.addr };
         let mut call = classes::Call::new(&look, call.input, origin, self.env.now.wall, self.op.op.oid.clone());
         call.place = (self.env.next_version().version, index);
+        let most = self.env.entries();
+        call.items.set(most);
         let outcome = (method.run)(&mut call);
+        self.env.see_entries(most - call.items.get().min(most));
+        self.env.can_afford(call.work.get());
         let changes = std::mem::take(&mut call.changes);
         let (result, excuse) = (call.result, std::mem::take(&mut call.excuse));
         self.delta.rd += i64::from(method.reads());

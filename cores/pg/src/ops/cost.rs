@@ -23,8 +23,12 @@ const MADE_BESIDE_DATA: usize = 12 << 20;
 const EACH: u64 = 2 << 10;
 /// Bytes that a call of a class counts as.
 const CALL: u64 = 64 << 10;
-/// Bytes that a page of a listing counts as, beside what it gives.
-const LISTING: u64 = 1 << 20;
+/// Bytes that a page of a listing counts as, beside what it gives: it looks at some thousand objects, and at an attribute of each.
+const LISTING: u64 = 64 << 20;
+/// Bytes that each entry of what a client lists counts as: keys that are looked up, set or removed, what calls of classes name.
+const ENTRY: u64 = 1 << 10;
+/// Bytes that each write or zeroed range of an object counts as beside its own: it may be a small part of a block that must be read for it.
+const PIECE: u64 = 128 << 10;
 /// Bytes that a rollback counts as: the store copies the keys of a clone.
 const ROLLBACK: u64 = 8 << 20;
 
@@ -77,7 +81,23 @@ pub(crate) fn listing_costs_too_much(env: &Env<'_>, bytes: usize) -> bool {
 impl Env<'_> {
     /// Counts bytes that were looked at.
     pub(crate) fn see(&self, bytes: usize) {
-        self.cost.set(self.cost.get() + bytes as u64);
+        self.cost.set(self.cost.get().saturating_add(bytes as u64));
+    }
+
+    /// Counts what will cost as much as looking at so many bytes. Returns false if that is too much: then it must not be done.
+    pub(crate) fn can_afford(&self, bytes: u64) -> bool {
+        self.cost.set(self.cost.get().saturating_add(bytes));
+        self.cost.get() <= SEEN
+    }
+
+    /// How many entries the rest of the request may list.
+    pub(crate) fn entries(&self) -> usize {
+        denc::index(SEEN.saturating_sub(self.cost.get()) / ENTRY)
+    }
+
+    /// Counts entries that were listed.
+    pub(crate) fn see_entries(&self, entries: usize) {
+        self.see(entries.saturating_mul(denc::index(ENTRY)));
     }
 }
 
@@ -89,7 +109,11 @@ impl Run<'_> {
             code::ROLLBACK => ROLLBACK,
             _ => EACH,
         };
-        self.env.cost.set(self.env.cost.get() + own);
+        let pieces =
+            self.changes[from..].iter().filter(|c| matches!(c, ObjectChange::Write(..) | ObjectChange::Zero(..))).count();
+        // A vector has one or two as a rule.
+        let pieces = if pieces == 1 && from == 0 { 0 } else { pieces as u64 };
+        self.env.cost.set(self.env.cost.get().saturating_add(own + pieces * PIECE));
         self.changes[from..].iter().for_each(|change| self.made.add(change));
         self.made.is_too_much(self.env.map.level.has(Feature::LongLetters)) || self.env.cost.get() > SEEN
     }

@@ -7,6 +7,7 @@ use denc::{Decode, Encode, Reader};
 use messages::ops::{Keys, OmapAssertions, OmapGetKeys, OmapGetVals, OmapKeys, OmapRange, OmapVals, Pairs};
 use messages::osd::cmp_op;
 use objectstore::{Limit, ObjectChange, Page};
+use std::cell::Cell;
 use std::ops::Bound;
 use types::Errno;
 
@@ -24,7 +25,11 @@ fn pairs_bytes(pairs: &[(Bytes, Bytes)]) -> usize {
 
 impl Run<'_> {
     fn parse<T: Decode>(&self, index: usize) -> Exec<T> {
-        Ok(Reader::new(&self.at(index).input).get()?)
+        let most = self.env.entries();
+        let left = Cell::new(most);
+        let parsed = Reader::within(&self.at(index).input, &left).get();
+        self.env.see_entries(most - left.get());
+        Ok(parsed?)
     }
 
     /// Entries behind `after` (an empty key is never listed, as in Ceph) with keys that begin with `prefix`.

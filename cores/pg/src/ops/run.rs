@@ -64,6 +64,10 @@ const SNAPS: usize = 16_384;
 /// name numbers that its pool never gave out. Those that are there are in the context of each write, and those that went are trimmed.
 const SNAPS_OF_OBJECT: usize = 2 * SNAPS;
 
+/// Ranges in which the clones of an object may overlap what came after them, together. They are in the object's record, which each write writes
+/// anew, and each write of a byte may cut one in two.
+const OVERLAPS: usize = 16_384;
+
 impl Env<'_> {
     /// The version that the next logged change gets.
     pub(crate) fn next_version(&self) -> EVersion {
@@ -117,8 +121,9 @@ impl From<Errno> for Stop {
 
 /// Bytes from a client that make no sense are its fault.
 impl From<denc::DecodeError> for Stop {
-    fn from(_: denc::DecodeError) -> Self {
-        Self::Result(Errno::EINVAL.wire())
+    fn from(error: denc::DecodeError) -> Self {
+        let too_many = matches!(error, denc::DecodeError::TooMany(_));
+        Self::Result(if too_many { Errno::EMSGSIZE } else { Errno::EINVAL }.wire())
     }
 }
 
@@ -515,6 +520,7 @@ impl<'a> Run<'a> {
             self.delta.bytes += gone.total() as i64;
             newest.overlap.subtract(&gone);
         }
+        self.delta.bytes += set.bound_overlap(OVERLAPS) as i64;
         set.seq = set.seq.max(self.snap_seq);
         entries
     }

@@ -2,11 +2,12 @@
 //! first format still have their directory in one.
 
 use super::Extent;
-use crate::ops::run::{Exec, Run};
+use crate::ops::run::{Env, Exec, Run};
 use bytes::Bytes;
 use denc::{Encode, Reader};
 use messages::ops::Pairs;
 use messages::osd::OpArgs;
+use std::cell::Cell;
 use types::{Errno, Rope};
 
 /// Steps of an update.
@@ -35,12 +36,16 @@ struct Map {
 
 impl Map {
     /// An object without data is an empty map.
-    fn parse(data: &Bytes) -> Exec<Self> {
+    fn parse(env: &Env<'_>, data: &Bytes) -> Exec<Self> {
         if data.is_empty() {
             return Ok(Self::default());
         }
-        let mut r = Reader::new(data);
-        Ok(Self { header: r.get()?, pairs: r.get()? })
+        let most = env.entries();
+        let left = Cell::new(most);
+        let mut r = Reader::within(data, &left);
+        let map = Self { header: r.get()?, pairs: r.get()? };
+        env.see_entries(most - left.get());
+        Ok(map)
     }
 
     fn to_bytes(&self) -> Vec<u8> {
@@ -51,9 +56,13 @@ impl Map {
     }
 
     /// Does the steps of an update, one after the other.
-    fn update(&mut self, steps: &Bytes) -> Exec {
+    fn update(&mut self, env: &Env<'_>, steps: &Bytes) -> Exec {
         let mut r = Reader::new(steps);
         while r.remaining() > 0 {
+            env.see_entries(1);
+            if env.entries() == 0 {
+                return Err(Errno::EMSGSIZE.into());
+            }
             match r.get::<u8>()? {
                 step::HEADER => self.header = r.get()?,
                 step::SET => drop(self.pairs.insert(r.get()?, r.get()?)),
@@ -87,7 +96,7 @@ impl Run<'_> {
         // An input without even a header is refused, though data without one are an empty map.
         let input = self.input(index);
         Reader::new(&input).get::<Bytes>()?;
-        let map = Map::parse(&input)?;
+        let map = Map::parse(self.env, &input)?;
         self.write_full(map.to_bytes().into())?;
         Ok(0)
     }
@@ -97,8 +106,8 @@ impl Run<'_> {
         if steps.is_empty() {
             return Ok(0);
         }
-        let mut map = Map::parse(&self.whole()?.contiguous())?;
-        map.update(&steps)?;
+        let mut map = Map::parse(self.env, &self.whole()?.contiguous())?;
+        map.update(self.env, &steps)?;
         self.write_full(map.to_bytes().into())?;
         Ok(0)
     }
@@ -109,7 +118,7 @@ impl Run<'_> {
         if self.after.size == 0 {
             return if flags & NULL_OK != 0 { Ok(0) } else { Err(Errno::ENODATA.into()) };
         }
-        let map = Map::parse(&self.whole()?.contiguous())?;
+        let map = Map::parse(self.env, &self.whole()?.contiguous())?;
         self.truncate(0)?;
         self.omap_set_header(map.header);
         self.omap_set(map.pairs.into_iter().collect());

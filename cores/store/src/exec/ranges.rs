@@ -167,7 +167,7 @@ impl Run<'_> {
                 self.met_damage |= block.place == Place::BAD;
                 let cell = match block.place.place() {
                     #[cfg(test)]
-                    _ if self.eye.store.sabotage == Some(crate::sabotage::Sabotage::ShareJournalled) => Some(Cell::Data(block)),
+                    _ if self.eye.store.mistake == Some(crate::mistake::Mistake::ShareJournalled) => Some(Cell::Data(block)),
                     Where::Journal(..) => self.copied(block, &object, number, &mut wishes)?,
                     _ => Some(Cell::Data(block)),
                 };

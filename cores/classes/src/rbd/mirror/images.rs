@@ -47,7 +47,7 @@ pub(super) fn id_of(call: &Call<'_>, global_id: &[u8]) -> Result<Option<Bytes>, 
 
 /// Images after an id, at most `max`, with their ids.
 pub(super) fn images(call: &Call<'_>, after: &[u8], max: u64) -> Result<Vec<(Bytes, MirrorImage)>, Fail> {
-    list(call, IMAGE, after, max)?.into_iter().map(|(id, value)| Ok((id, stored(&value)?))).collect()
+    list(call, IMAGE, after, max)?.into_iter().map(|(id, value)| Ok((id, stored(call, &value)?))).collect()
 }
 
 /// Input: id after which to begin, most entries. Output: ids and global ids.
@@ -118,7 +118,7 @@ fn image_map_list(call: &mut Call<'_>) -> Outcome {
     let (after, max): (Bytes, u64) = call.arg()?;
     let entries = list(call, IMAGE_MAP, &after, max)?;
     let found: Result<BTreeMap<Bytes, MirrorImageMap>, Fail> =
-        entries.into_iter().map(|(id, value)| Ok((id, stored(&value)?))).collect();
+        entries.into_iter().map(|(id, value)| Ok((id, stored(call, &value)?))).collect();
     match found {
         Err(Fail::Errno(Errno::EIO)) => Err(Errno::EINVAL.into()),
         other => Ok(other?.to_bytes()),

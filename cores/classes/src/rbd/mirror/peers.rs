@@ -66,7 +66,7 @@ fn mode_set(call: &mut Call<'_>) -> Outcome {
 }
 
 fn peers(call: &Call<'_>) -> Result<Vec<MirrorPeer>, Fail> {
-    list(call, PEER, b"", u64::MAX)?.iter().map(|(_, value)| stored(value)).collect()
+    list(call, PEER, b"", u64::MAX)?.iter().map(|(_, value)| stored(call, value)).collect()
 }
 
 fn write(call: &mut Call<'_>, peer: &MirrorPeer) {

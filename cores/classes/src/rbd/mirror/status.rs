@@ -99,7 +99,7 @@ fn status_of(call: &Call<'_>, global_id: &Bytes) -> Result<Option<MirrorImageSta
     }
     let mut sites = Vec::with_capacity(said.len());
     for (mirror_uuid, value) in said {
-        let record: StoredSiteStatus = stored(&value)?;
+        let record: StoredSiteStatus = stored(call, &value)?;
         let up = lives(call, &said_by(&record));
         sites.push(SiteStatus { mirror_uuid, up, ..record.status });
     }

@@ -20,7 +20,7 @@ impl Shard {
     pub(super) fn load(call: &Call<'_>) -> Result<Self, Fail> {
         match call.view.omap_header()? {
             none if none.is_empty() => Ok(Self(DirHeader::default())),
-            bytes => stored(&bytes).map(Self),
+            bytes => stored(call, &bytes).map(Self),
         }
     }
 

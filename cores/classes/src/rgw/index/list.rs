@@ -10,7 +10,7 @@ use super::keys;
 use crate::keys::load;
 use crate::{Call, Fail, Outcome};
 use bytes::Bytes;
-use denc::{Encode, Reader};
+use denc::Encode;
 use messages::class::rgw::index::{DirEntry, ObjKey, flag};
 use messages::class::rgw::index_ops::{ListOp, ListReply};
 use types::Errno;
@@ -36,7 +36,7 @@ pub(super) fn list(call: &mut Call<'_>) -> Outcome {
         }
         let page = names(call, &walk.after, &op.prefix, left)?;
         walk.more = page.more && !page.entries.is_empty();
-        walk.step(&op, max, &page.entries)?;
+        walk.step(call, &op, max, &page.entries)?;
     }
     reply.truncated = walk.more;
     reply.dir.entries = walk.found.into_iter().collect();
@@ -101,11 +101,11 @@ impl Walk {
     }
 
     /// Takes from a page what belongs into the answer.
-    fn step(&mut self, op: &ListOp, max: usize, page: &[(Bytes, Bytes)]) -> Result<(), Fail> {
+    fn step(&mut self, call: &Call<'_>, op: &ListOp, max: usize, page: &[(Bytes, Bytes)]) -> Result<(), Fail> {
         let mut at = 0;
         while let Some((key, value)) = page.get(at) {
             at += 1;
-            let entry: DirEntry = Reader::new(value).get().map_err(|_| Errno::EINVAL)?;
+            let entry: DirEntry = call.stored(value, Errno::EINVAL)?;
             self.after = key.clone();
             self.reached = entry.key.clone();
             let Some(name) = keys::listed_name(key) else { continue };

@@ -19,7 +19,7 @@ pub(super) fn list(call: &mut Call<'_>) -> Outcome {
             reply.truncated = false;
             break;
         }
-        reply.entries.push(stored(&value)?);
+        reply.entries.push(stored(call, &value)?);
     }
     Ok(reply.to_bytes())
 }

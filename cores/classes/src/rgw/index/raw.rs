@@ -91,7 +91,7 @@ fn names(
         if !end.is_empty() && &key[..] >= end {
             return Ok(met_end);
         }
-        let entry: DirEntry = stored(&value)?;
+        let entry: DirEntry = stored(call, &value)?;
         if !name.is_empty() && entry.key.name > *name {
             return Ok(met_end);
         }
@@ -162,7 +162,7 @@ fn within<T: Named>(
         if !key.starts_with(first) {
             return Ok(false);
         }
-        let entry: T = stored(&value)?;
+        let entry: T = stored(call, &value)?;
         if !op.name.is_empty() && *entry.name() != op.name {
             return Ok(false);
         }
@@ -181,7 +181,7 @@ fn counted(call: &Call<'_>) -> Result<(Shard, Shard), Fail> {
     (header.master_ver, header.max_marker, header.resharding) = Default::default();
     let mut tell = |entries: &[RawEntry], plain: bool| -> Result<Option<Bytes>, Fail> {
         for entry in entries {
-            let entry: DirEntry = stored(&entry.value)?;
+            let entry: DirEntry = stored(call, &entry.value)?;
             if entry.exists && (!plain || entry.flags == 0) {
                 counted.count(&entry.meta);
             }

@@ -47,7 +47,8 @@ pub(super) fn suggest_changes(call: &mut Call<'_>) -> Outcome {
         seconds => Duration::from_secs(seconds),
     };
     let input = call.input.clone();
-    let mut r = Reader::new(&input);
+    let items = std::mem::take(&mut call.items);
+    let mut r = Reader::within(&input, &items);
     let mut changed = false;
     while !r.is_empty() {
         let bad = |_| Fail::Errno(Errno::EINVAL);

@@ -71,7 +71,7 @@ impl Version {
     fn next(&self, call: &Call<'_>) -> Result<Option<ObjKey>, Fail> {
         let page = call.view.omap_list(&keys::listed(&self.entry), &self.key.name, 1)?;
         let Some((_, value)) = page.entries.first() else { return Ok(None) };
-        let entry: DirEntry = stored(value)?;
+        let entry: DirEntry = stored(call, value)?;
         Ok((entry.key.name == self.key.name).then_some(entry.key))
     }
 }

@@ -84,7 +84,7 @@ pub(super) fn list(call: &mut Call<'_>) -> Outcome {
             reply.truncated = false;
             break;
         }
-        reply.entries.push(decoded(&value)?);
+        reply.entries.push(decoded(call, &value)?);
         last = key;
     }
     if reply.truncated {

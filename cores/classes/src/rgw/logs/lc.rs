@@ -29,7 +29,7 @@ pub(super) fn rm_entry(call: &mut Call<'_>) -> Outcome {
 pub(super) fn get_next_entry(call: &mut Call<'_>) -> Outcome {
     let op: MarkerOp = call.arg()?;
     let page = call.view.omap_list(&op.marker, b"", 1)?;
-    let entry = page.entries.first().map_or(Ok(Entry::default()), |(_, value)| decoded(value))?;
+    let entry = page.entries.first().map_or(Ok(Entry::default()), |(_, value)| decoded(call, value))?;
     Ok(EntryOp { entry }.to_bytes())
 }
 
@@ -43,7 +43,7 @@ pub(super) fn get_head(call: &mut Call<'_>) -> Outcome {
     let bytes = call.view.omap_header()?;
     let head = match bytes.is_empty() {
         true => Head::default(),
-        false => Reader::new(&bytes).get().map_err(|_| Errno::EINVAL)?,
+        false => call.stored(&bytes, Errno::EINVAL)?,
     };
     Ok(HeadOp { head }.to_bytes())
 }

@@ -7,7 +7,7 @@ mod reshard;
 mod usage;
 
 use crate::{Call, Fail, Method, RD, WR};
-use denc::{Decode, Reader};
+use denc::Decode;
 use types::Errno;
 
 pub(crate) const METHODS: &[Method] = &[
@@ -33,11 +33,11 @@ pub(crate) const METHODS: &[Method] = &[
 ];
 
 /// A stored structure; EIO if it is none.
-fn decoded<T: Decode>(bytes: &[u8]) -> Result<T, Fail> {
-    Reader::new(bytes).get().map_err(|_| Fail::Errno(Errno::EIO))
+fn decoded<T: Decode>(call: &Call<'_>, bytes: &[u8]) -> Result<T, Fail> {
+    call.stored(bytes, Errno::EIO)
 }
 
 /// One entry of the omap; ENOENT if there is none.
 fn entry<T: Decode>(call: &Call<'_>, key: &[u8]) -> Result<T, Fail> {
-    decoded(&call.omap(key)?)
+    decoded(call, &call.omap(key)?)
 }

@@ -27,7 +27,7 @@ pub(super) fn list(call: &mut Call<'_>) -> Outcome {
     let mut reply = ListReply { entries: Vec::new(), truncated: page.more };
     // A caller who asks for none hears only whether there are more than 1,000.
     for (_, value) in page.entries.iter().take(op.max as usize) {
-        reply.entries.push(decoded(value)?);
+        reply.entries.push(decoded(call, value)?);
     }
     Ok(reply.to_bytes())
 }

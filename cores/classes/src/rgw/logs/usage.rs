@@ -5,7 +5,7 @@
 
 use crate::{Call, Change, Fail, Outcome};
 use bytes::Bytes;
-use denc::{Encode, Reader};
+use denc::Encode;
 use messages::class::rgw::usage::{AddOp, Entry, ReadOp, ReadReply, TrimOp, UserBucket};
 use types::Errno;
 
@@ -26,8 +26,8 @@ fn key_by_user(entry: &Entry) -> Bytes {
 }
 
 /// A stored entry; EINVAL if it is none.
-fn decoded(bytes: &[u8]) -> Result<Entry, Fail> {
-    Reader::new(bytes).get().map_err(|_| Fail::Errno(Errno::EINVAL))
+fn decoded(call: &Call<'_>, bytes: &[u8]) -> Result<Entry, Fail> {
+    call.stored(bytes, Errno::EINVAL)
 }
 
 pub(super) fn add(call: &mut Call<'_>) -> Outcome {
@@ -35,7 +35,7 @@ pub(super) fn add(call: &mut Call<'_>) -> Outcome {
     for mut entry in op.info.entries {
         let key = key_by_time(&entry);
         match call.omap(&key) {
-            Ok(stored) => entry.add(&decoded(&stored)?),
+            Ok(stored) => entry.add(&decoded(call, &stored)?),
             Err(Fail::Errno(Errno::ENOENT)) => {}
             Err(fail) => return Err(fail),
         }
@@ -76,7 +76,7 @@ fn walk(call: &Call<'_>, range: Range, mut each: impl FnMut(Entry)) -> Result<(b
         if outside {
             return Ok((false, last));
         }
-        let entry = decoded(&value)?;
+        let entry = decoded(call, &value)?;
         if !range.bucket.is_empty() && range.bucket != entry.bucket || entry.epoch < range.start {
             continue;
         }
