@@ -42,12 +42,12 @@ pub enum Kind {
     Rotten(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
     /// A cluster whose disks fill up and are emptied, and what goes wrong meanwhile.
     Tides(fn(&mut Rng) -> Plan, &'static [&'static [Fault]]),
-    /// The same, of which groups of shards ask for what only they need.
-    Shards(&'static [StoreFault]),
-    /// The same. Its objects are brought together all the time; in half of the runs its journal has a disk of its own.
-    Moving(&'static [StoreFault]),
     /// A store alone, and what goes wrong with it.
     Store(&'static [StoreFault]),
+    /// The same, of which groups of shards ask for what only they need.
+    StoreOfShards(&'static [StoreFault]),
+    /// A store alone. Its objects are brought together all the time; in half of the runs its journal has a disk of its own.
+    Moving(&'static [StoreFault]),
     /// The same, whose liveness is judged behind faults, too; its journal has a disk of its own, if so said.
     Lively(&'static [StoreFault], bool),
     /// The same on a disk that is told what is free, with objects that move while they are in use.
@@ -991,7 +991,7 @@ pub const ALL: &[Scenario] = &[
         name: "store-shards",
         about: "a store alone with changes that take in what is there, as erasure codes need them: it dies, its disk is slow, fails, reads wrong",
         pause: Duration::from_millis(150),
-        kind: Kind::Shards(&[
+        kind: Kind::StoreOfShards(&[
             StoreFault::AtWrite,
             StoreFault::AtWrite,
             StoreFault::AtWrite,
@@ -1117,7 +1117,7 @@ pub fn run(scenario: &Scenario, seed: u64, options: &Options) -> Result<Report, 
             let told = |plan| StorePlan { discard: true, judged: true, large: 3, capacity: 96 << 20, ..plan };
             run_store(scenario, Some(faults), rng, options, told)
         }
-        Kind::Shards(faults) => {
+        Kind::StoreOfShards(faults) => {
             let mut rng = rng;
             let large = *rng.pick(&[0, 4]);
             run_store(scenario, Some(faults), rng, options, |plan| StorePlan { shards: true, large, ..plan })
