@@ -394,11 +394,11 @@ fn who_sends_slowly_keeps_no_room_for_which_others_wait() {
         }
     }
     assert_eq!(server.connections(), 2);
-    // A byte in three seconds is too little; a fiftieth of the message is not.
+    // A byte in three seconds is too little; a thirtieth of the message is not.
     let (slow, mut now) = (server.connections(), NOW);
-    for _ in 0..20 {
+    for _ in 0..25 {
         now.mono = now.mono.plus(std::time::Duration::from_secs(3));
-        step(&mut server, now, ConnId(0), 12_000);
+        step(&mut server, now, ConnId(0), 18_000);
     }
     assert_eq!(server.connections(), slow, "who is slow and goes on is served");
     for _ in 0..10 {
