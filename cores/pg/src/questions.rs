@@ -102,7 +102,9 @@ impl Questions {
         core.tell(ctx, to, &letter);
         let sent = ctx.now.mono;
         self.note(sent, &subject);
-        self.open.insert((to, subject), Open { letter, job, sent });
+        let before = self.open.insert((to, subject), Open { letter, job, sent });
+        let waits = before.and_then(|before| before.job).filter(|waits| Some(*waits) != job);
+        debug_assert!(waits.is_none(), "{waits:?} waits for an answer to a question that {job:?} asks anew");
     }
 
     /// A question was sent: it is repeated in its time.
