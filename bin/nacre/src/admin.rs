@@ -88,7 +88,7 @@ fn serve(mut stream: UnixStream, answer: &impl Fn(String) -> String) -> std::io:
     stream.write_all(text.as_bytes())
 }
 
-/// What a daemon answers, or why it does not.
+/// Answer of a daemon, or the reason why there is none.
 fn answer(caller: &Caller, command: String) -> String {
     match caller.call(command, ANSWER) {
         Ok(answer) if answer.result >= 0 => answer.text,

@@ -20,7 +20,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 use std::time::Duration;
 
-/// How long the directories of all images may take.
+/// Most time that the directories of all images may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Names that tell nothing of anybody.
 const KEPT: [&str; 11] =
@@ -30,10 +30,10 @@ const DIGITS: usize = 10;
 /// Longest text in quotes that is taken for a name.
 const QUOTED: usize = 128;
 
-/// What hides names.
+/// Words in place of names.
 pub(crate) struct Hider {
     secret: String,
-    /// What is written for each name.
+    /// Word for each name.
     known: BTreeMap<String, String>,
     /// Names with signs that no word has, the longest first.
     odd: Vec<(String, String)>,
@@ -99,7 +99,7 @@ impl Hider {
         self.known.insert(name.to_owned(), hidden);
     }
 
-    /// What is written for a name.
+    /// Returns the word for a name.
     fn digest(&self, kind: &str, name: &str) -> String {
         let digest = digest_of(&format!("{}\nnacre support\n{name}", self.secret));
         let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -217,7 +217,7 @@ impl Hider {
         if of_image || of_all { name.to_owned() } else { self.digest("object", name) }
     }
 
-    /// What stands in quotes.
+    /// Returns the text that stands in quotes.
     fn hide_quoted(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;

@@ -31,14 +31,14 @@ use std::time::Duration;
 
 /// The name of the socket in DIR.
 pub(crate) const SOCKET: &str = "nacre.sock";
-/// How long somebody waits until an OSD serves that was started.
+/// Most time until an OSD that was started serves.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often it is looked whether it does.
+/// Time between two looks whether it does.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long the process may take to answer: a large disk is told that nothing on it is wanted, before its store is made.
+/// Most time that the process may take to answer: a large disk is told that nothing on it is wanted, before its store is made.
 const ANSWER: Duration = Duration::from_secs(1800);
 
-/// How OSDs of this process are run.
+/// Means to run the OSDs of this process.
 pub(crate) struct Manner {
     pub(crate) dir: PathBuf,
     pub(crate) bind: IpAddr,
@@ -161,7 +161,7 @@ fn note_made(dir: &Path, id: u32) -> Result<()> {
     state.change(dir, |state| state.osds.iter_mut().filter(|osd| osd.id == id && !osd.held).for_each(|osd| osd.made = true))
 }
 
-/// Who runs the OSDs of a host.
+/// Runner of the OSDs of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Host {
     /// One process, which starts and stops each of them.

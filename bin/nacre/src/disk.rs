@@ -52,10 +52,10 @@ use types::{Errno, Fsid};
 pub(crate) const LOCK: &str = "disk.lock";
 /// The first number of OSDs that have none from the cluster yet: above all that it gives.
 const UNNUMBERED: u32 = 1 << 24;
-/// How often it is looked how far the data is, and how often that is said.
+/// Time between two looks at how far the data is, and between two lines that say it.
 const LOOK: Duration = Duration::from_secs(1);
 const SAY: Duration = Duration::from_secs(5);
-/// How long monitors may take to know that an OSD is down, or all of what they are asked.
+/// Most time that monitors may take to know that an OSD is down, or all of what they are asked.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Runs `nacre disk`; gives the exit code.
@@ -115,7 +115,7 @@ fn name_of(osd: &OsdState) -> String {
     if osd.id >= UNNUMBERED { "a new OSD".to_owned() } else { format!("osd.{}", osd.id) }
 }
 
-/// Where a new disk is: it must be there, and belong to no other OSD of the host.
+/// Returns the path of a new disk: it must be there, and belong to no other OSD of the host.
 fn places(state: &State, dir: &Path, disk: &Disk, own: Option<[u8; 16]>) -> Result<(PathBuf, Option<PathBuf>)> {
     let there = |path: &Path, folder: bool| -> Result<PathBuf> {
         if !path.exists() {
@@ -230,7 +230,7 @@ fn entry(map: &Value, id: u32) -> Option<&Value> {
     map["osds"].as_array()?.iter().find(|osd| osd["osd"] == id)
 }
 
-/// What the map knows of an OSD of this host.
+/// State of an OSD of this host in the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     /// Its number is none, or another store's.
@@ -251,12 +251,12 @@ fn known(map: &Value, osd: &OsdState) -> Result<Known> {
     })
 }
 
-/// How an OSD goes.
+/// Ways in which an OSD goes.
 #[derive(Clone, Copy)]
 struct How {
     /// It is not waited for until its data is elsewhere.
     force: bool,
-    /// What only it has is given up.
+    /// Gives up what only this OSD has.
     data_is_lost: bool,
 }
 

@@ -15,11 +15,11 @@ pub(crate) enum Event {
     Ended(String, Ended),
     /// Duties that the cluster gives to this host.
     Duties(Duties),
-    /// What somebody at this host wants.
+    /// Wish of somebody at this host.
     Wanted(Wanted),
 }
 
-/// What somebody at this host wants of the process. An answer that is never given says that the process is ending.
+/// Wish of somebody at this host for the process. An answer that is never given says that the process is ending.
 pub(crate) enum Wanted {
     /// That this OSD runs. The answer is its mailbox, or why it does not run.
     Start(Box<Prepared>, Common, Sender<Result<Caller, String>>),

@@ -254,7 +254,7 @@ struct Archive {
     root: String,
     written: usize,
     left_out: Vec<String>,
-    /// What hides names, if that is wanted.
+    /// Words in place of names, if that is wanted.
     hider: Option<Hider>,
 }
 

@@ -31,7 +31,7 @@ pub const MOST_BYTES: usize = 1 << 20;
 pub const MOST_OF_ONE: usize = 64 << 10;
 /// Most bytes of a report's id.
 const MOST_OF_ID: usize = 256;
-/// How far the clock of the host that tells of a crash may be ahead.
+/// Most time by which the clock of the host that tells of a crash may be ahead.
 const CLOCKS: Duration = Duration::from_secs(86_400);
 /// Seconds for which a report that nobody archived is a warning, unless `mgr/crash/warn_recent_interval` says
 /// otherwise.
@@ -137,25 +137,25 @@ pub fn post(state: &State, now: UTime, report: &Report) -> Vec<Change> {
     let store = report.store();
     let Change::Key { key, value: Some(value) } = &store else { unreachable!("a report is stored as a value") };
     let (mut count, mut bytes) = (1, key.len() + value.len());
-    let mut kept: Vec<(UTime, &str, usize)> = Vec::new();
+    let mut kept: Vec<(UTime, bool, &str, usize)> = Vec::new();
     let mut changes = Vec::new();
+    let oldest = u64::from(now.sec).saturating_sub(seconds(state, "retain_interval", RETAIN_SECS));
     for (id, value) in stored(state) {
-        // What is no report is the oldest: it is of no use to anybody. So is one of a time to come: else who posts such reports keeps all others out.
-        let time =
-            Report::parse(value).ok().and_then(|r| r.time()).filter(|time| *time <= now.plus(CLOCKS)).unwrap_or(UTime::ZERO);
-        kept.push((time, id, PLACE.len() + id.len() + value.len()));
+        let time = Report::parse(value).ok().and_then(|report| report.time());
+        // Who posts reports of a time to come keeps no others out: they go first where room is wanted. A value that is no report is of no use.
+        let order = time.filter(|time| *time <= now.plus(CLOCKS)).unwrap_or(UTime::ZERO);
+        let is_over = time.is_none_or(|time| u64::from(time.sec) < oldest);
+        kept.push((order, is_over, id, PLACE.len() + id.len() + value.len()));
         count += 1;
         bytes += PLACE.len() + id.len() + value.len();
     }
     kept.sort();
-    let oldest = u64::from(now.sec).saturating_sub(seconds(state, "retain_interval", RETAIN_SECS));
-    for (time, id, size) in kept {
-        if u64::from(time.sec) >= oldest && count <= MOST && bytes <= MOST_BYTES {
-            break;
+    for (_, is_over, id, size) in kept {
+        if is_over || count > MOST || bytes > MOST_BYTES {
+            changes.push(Report::remove(id));
+            count -= 1;
+            bytes -= size;
         }
-        changes.push(Report::remove(id));
-        count -= 1;
-        bytes -= size;
     }
     changes.push(store);
     changes

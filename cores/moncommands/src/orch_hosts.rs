@@ -39,7 +39,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-/// Why a host may not stop now: groups would serve nobody, or no majority of the monitors would be left.
+/// Reason for which a host may not stop now: groups would serve nobody, or no majority of the monitors would be left.
 fn why_not(cx: &Cx<'_>, host: &Host) -> Option<String> {
     let names: Vec<&str> = host.mons.iter().map(String::as_str).collect();
     let majority = !names.is_empty() && cx.env.standing.without(&names, false).is_err();

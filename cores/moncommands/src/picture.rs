@@ -216,7 +216,7 @@ fn osds(cx: &Cx<'_>) -> Vec<Value> {
     map.osds().map(one).collect()
 }
 
-/// How an OSD was in the last day. Of a cluster with many nobody sees them all.
+/// Last day of an OSD. Of a cluster with many nobody sees them all.
 fn of_osd(cx: &Cx<'_>, osd: OsdId) -> Option<Value> {
     let few = cx.state.osdmap.osds().nth(DISKS).is_none();
     few.then(|| cx.duties.history.of_osd(u64::from(cx.now.wall.sec), osd)).flatten()

@@ -87,7 +87,7 @@ fn get_reqid(r: &mut Parser<'_>) -> Result<ReqId> {
     Ok(ReqId { kind, num: r.int()?, tid: r.num()?, inc: r.int32()? })
 }
 
-/// What an entry's object was before it, on each shard alike.
+/// State of an entry's object before it, on each shard alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Was {
     /// As it is: the entry changes nothing of the object itself.
@@ -99,11 +99,11 @@ pub(crate) enum Was {
     Kept(Bytes),
 }
 
-/// What was before an entry: enough to undo it, where each copy has a shard and nobody else can give it back.
+/// State before an entry: enough to undo it, where each copy has a shard and nobody else can give it back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Before {
     pub(crate) was: Was,
-    /// What the change added to the group's statistics. Of several entries of one change, the last one has it.
+    /// Difference that the change made to the group's statistics. Of several entries of one change, the last one has it.
     pub(crate) delta: Stats,
 }
 

@@ -136,7 +136,7 @@ pub(crate) struct Info {
     pub(crate) stats: Stats,
 }
 
-/// What the layout of an info is above that of its statistics, if it has [`Info::stable`].
+/// Number by which the layout of an info is above that of its statistics, if it has [`Info::stable`].
 const WITH_STABLE: u64 = 2;
 
 pub(crate) fn put_version(w: &mut Writer, v: EVersion) {

@@ -26,7 +26,7 @@ pub fn omap_in(record: &[u8]) -> Option<bool> {
     crate::info::ObjectInfo::decode(record).ok().map(|info| info.omap)
 }
 
-/// What a store's record of an object in shards says of it: version, bytes of the object, bytes of a chunk; `None` if it is no such
+/// Returns what a store's record of an object in shards says of it: version, bytes of the object, bytes of a chunk; `None` if it is no such
 /// record.
 #[cfg(feature = "sim")]
 pub fn shards_in(record: &[u8]) -> Option<(types::EVersion, u64, u64)> {
@@ -135,9 +135,9 @@ pub enum Mistake {
     PassMissing,
     /// Clients never wait for a copy that is filled, however much is under way to it.
     NeverHoldBack,
-    /// What is kept to undo a change of shards goes before the change is durable on all of them.
+    /// Shards that are kept to undo a change go before the change is durable on all of them.
     StableEarly,
-    /// What is kept to undo changes of shards is forgotten, and so never goes.
+    /// Shards that are kept to undo changes are forgotten, and so never go.
     ForgetKept,
     /// A primary of shards lets others undo what does not count, and undoes nothing itself.
     UndoElsewhere,

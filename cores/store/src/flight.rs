@@ -108,7 +108,7 @@ impl Checkpoint {
     }
 }
 
-/// What the merge knows of the changes that come.
+/// Facts that the merge knows of the changes that come.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ahead {
     pub(crate) from: Bytes,

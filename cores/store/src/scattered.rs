@@ -170,7 +170,7 @@ pub(crate) struct Scattered {
     pub(crate) much: u64,
     /// True if the tree has changed since the last whole walk began: there may be something to bring together.
     news: bool,
-    /// When the walk began.
+    /// Time at which the walk began.
     began: Mono,
     /// Since when blocks are counted that move, and how many that were: a day's.
     day: (Mono, u64),

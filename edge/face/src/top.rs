@@ -142,7 +142,7 @@ fn osds(picture: &Value) -> Vec<Line> {
     rows(&picture["osds"]).map(one).collect()
 }
 
-/// What is listed, its columns, and what the day is of.
+/// Rows and columns of the list, and the kind of thing whose day is shown.
 const HEADS: [(&str, [&str; 6], &str); 3] = [
     ("IMAGE", ["writes/s", "reads/s", "written/s", "read/s", "write ms", "read ms"], "24 h, ops"),
     ("POOL", ["writes/s", "reads/s", "written/s", "read/s", "stored", "can take"], "24 h, writes"),

@@ -93,7 +93,7 @@ pub type Result<T> = std::result::Result<T, DecodeError>;
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],
-    /// How many items its collections may still have together, if that has a bound.
+    /// Items that its collections may still have together, if that has a bound.
     items: Option<&'a Cell<usize>>,
 }
 

@@ -49,7 +49,7 @@ impl<const N: usize> Row<N> {
         }
     }
 
-    /// How busy it was: a mean over all steps of the day, those before it was known among them.
+    /// Load of it: a mean over all steps of the day, those before it was known among them.
     fn weight(&self, step: u64) -> f64 {
         let from = (step + 1).saturating_sub(STEPS as u64);
         self.rings[0].mean(from..step + 1).unwrap_or(0.0) * self.rings[0].known() as f64 / STEPS as f64

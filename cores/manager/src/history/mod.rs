@@ -228,20 +228,20 @@ impl History {
         self.osds.look(secs, &of_osds, |osd| state.osdmap.exists(*osd));
     }
 
-    /// What an image did in the last day, for people: `{"ops": […], "write_ops": […], "write_ns": […]}` in steps of half an hour. None of one that was
+    /// Returns the last day of an image, for people: `{"ops": […], "write_ops": […], "write_ns": […]}` in steps of half an hour. None of one that was
     /// not among the busiest.
     pub fn of_image(&self, secs: u64, image: &Image) -> Option<Value> {
         let told = |figure: usize| self.images.told(image, figure, secs, SHOWN, SHOWN_SECS).map(shown);
         Some(json!({"ops": told(0)?, "write_ops": told(1)?, "write_ns": told(2)?}))
     }
 
-    /// How an OSD was in the last day, for people: `{"used": […], "commit_us": […]}` in steps of half an hour.
+    /// Returns the last day of an OSD, for people: `{"used": […], "commit_us": […]}` in steps of half an hour.
     pub fn of_osd(&self, secs: u64, osd: OsdId) -> Option<Value> {
         let told = |figure: usize| self.osds.told(&osd, figure, secs, SHOWN, SHOWN_SECS).map(shown);
         Some(json!({"used": told(0)?, "commit_us": told(1)?}))
     }
 
-    /// How long durable writes of an OSD took in the last day: the mean of it, and the longest five minutes, in microseconds; and seconds of which that
+    /// Returns the time that durable writes of an OSD took in the last day: the mean of it, and the longest five minutes, in microseconds; and seconds of which that
     /// is known.
     pub fn writes_of(&self, osd: OsdId) -> Option<(f64, f64, u64)> {
         let (mean, most) = self.osds.day(&osd, 1)?;

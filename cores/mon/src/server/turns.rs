@@ -32,7 +32,7 @@ const PER_SECOND: u64 = 100;
 const EACH: u64 = 1_000_000_000 / PER_SECOND;
 /// Nanoseconds for another question.
 const LIGHT: u64 = EACH / 10;
-/// How many sessions' turns all sessions of one entity have together.
+/// Turns that all sessions of one entity have together, in those of one session.
 const OF_ENTITY: u64 = 4;
 /// Bytes of an answer that count as one more command.
 const PIECE: usize = 64 << 10;

@@ -15,7 +15,7 @@ impl Core {
         self.check_kept()
     }
 
-    /// What is kept is of changes that may be undone, and that are there.
+    /// Checks that all that is kept belongs to changes that may be undone, and that it is there.
     fn check_kept(&self) -> Result<(), String> {
         let (stable, head) = (self.info.stable.version, self.info.last_update.version);
         for (number, object) in &self.kept {

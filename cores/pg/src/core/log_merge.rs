@@ -141,7 +141,7 @@ impl Effects {
         self.restored.insert(object, restored);
     }
 
-    /// What was not kept is missing, as it was then.
+    /// Marks as missing what was not kept, as it was then.
     fn lack_what_was_not_kept(&mut self, kept: impl Fn(&HObject, u64) -> bool) {
         let gone: Vec<_> = self.restored.extract_if(.., |object, of| !kept(object, of.generation)).collect();
         for (object, restored) in gone {

@@ -90,7 +90,7 @@ impl Env<'_> {
         self.cost.get() <= SEEN
     }
 
-    /// How many entries the rest of the request may list.
+    /// Entries that the rest of the request may list.
     pub(crate) fn entries(&self) -> usize {
         denc::index(SEEN.saturating_sub(self.cost.get()) / ENTRY)
     }

@@ -89,7 +89,7 @@ pub(crate) struct Peering {
     pub(crate) needed: BTreeSet<CopyId>,
     /// No copy is complete, or too few are.
     pub(crate) incomplete: bool,
-    /// Why that is so.
+    /// Reason for that.
     why: &'static str,
     plan: Plan,
     again: Mono,

@@ -299,7 +299,7 @@ impl Primary {
         let Some(member) = self.members.all.get_mut(&from) else { return false };
         member.missing = missing.into_iter().collect();
         member.activated = true;
-        self.ask_lost_anew(from);
+        self.search.ask_anew(&mut self.questions, from);
         // What came about meanwhile.
         self.resend(core, ctx, from);
         self.due.recovery = true;

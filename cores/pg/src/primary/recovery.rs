@@ -664,7 +664,7 @@ impl Primary {
             self.members.sources.insert(from, source);
         }
         self.members.strays.insert(from);
-        self.ask_lost_anew(from);
+        self.search.ask_anew(&mut self.questions, from);
         if !core.missing.is_empty() {
             self.due.recovery = true;
         }

@@ -22,11 +22,11 @@ use types::EVersion;
 /// After this, copies hear what is stable though nothing else happens.
 const IDLE: Duration = Duration::from_millis(250);
 
-/// What is stable.
+/// Version up to which changes are stable.
 #[derive(Default)]
 pub(crate) struct Stable {
     version: EVersion,
-    /// What the copies were told last.
+    /// Version that the copies were told last.
     told: EVersion,
     /// The group has shards, and serves.
     serves: bool,

@@ -42,7 +42,7 @@ use crate::missing::{Lack, missing_of};
 use crate::object::removal;
 use crate::primary::Primary;
 use crate::primary::lanes::{Job, Work};
-use crate::questions::Subject;
+use crate::questions::{Questions, Subject};
 use crate::stats::Stats;
 use node::{Level, Mono};
 use objectstore::{ObjectChange, ObjectChanges, Refused, Unread};
@@ -109,6 +109,12 @@ impl Search {
     /// Returns true if a copy that is filled may be told that it lacks what is missing here of a head.
     pub(crate) fn may_pass(&self, core: &Core, ctx: &Ctx<'_>, head: &HObject) -> bool {
         ctx.map.level.has(Feature::UnfoundPassed) && missing_of(&core.missing, head).all(|object| self.is_unfound(object))
+    }
+
+    /// Forgets what a copy said of lost objects: it told of itself, and that may not be so any more.
+    pub(crate) fn ask_anew(&mut self, questions: &mut Questions, copy: CopyId) {
+        self.heard.remove(&copy);
+        questions.withdraw(|of, subject| *subject == Subject::Lost && of == copy);
     }
 
     /// Notes that a copy did not give an object that it said it holds.
@@ -203,12 +209,6 @@ impl Primary {
     /// Returns true if a copy was asked, and has not said what it holds, or cannot.
     fn is_silent(&self, copy: CopyId) -> bool {
         self.questions.is_open(copy, Subject::Lost) || self.search.heard.get(&copy).is_some_and(|heard| heard.unable)
-    }
-
-    /// Forgets what a copy said of lost objects: it told of itself, and that may not be so any more.
-    pub(crate) fn ask_lost_anew(&mut self, copy: CopyId) {
-        self.search.heard.remove(&copy);
-        self.questions.withdraw(|of, subject| *subject == Subject::Lost && of == copy);
     }
 
     /// A copy says what it holds of objects that it was asked for.

@@ -42,7 +42,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use types::{CopyId, EVersion, Epoch, Errno, Feature, HObject, ObjectId, OsdId, Rope, ShardId, SpgId};
 
-/// Why a group does not serve of which nobody has a copy.
+/// Reason for which a group does not serve of which nobody has a copy.
 pub(crate) const NO_COPY: &str = "no copy that can be reached is complete: an OSD that has one must come back";
 
 /// How a pool keeps an object.
@@ -354,7 +354,7 @@ impl Scheme {
 /// A part of some shards of an object, made anew.
 #[derive(Debug, Default)]
 pub(crate) struct Remade {
-    /// What is written to each, in the order in which they were wanted.
+    /// Changes for each, in the order in which they were wanted.
     pub(crate) shards: Vec<Vec<ObjectChange>>,
     /// Place on a shard where the next part begins; `None`: this is the last.
     pub(crate) next: Option<u64>,

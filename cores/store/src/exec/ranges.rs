@@ -189,7 +189,7 @@ impl Run<'_> {
     }
 }
 
-/// What is there of these ranges, as starts and ends.
+/// Returns the parts of these ranges that are there, as starts and ends.
 fn cut(ranges: &[(u64, u64)], size: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
     ranges.iter().map(move |(start, len)| (*start, start.saturating_add(*len).min(size))).filter(|(start, end)| start < end)
 }

@@ -26,7 +26,7 @@ use maps::Interval;
 use std::collections::BTreeMap;
 use types::{CopyId, EVersion, Epoch, HOLE, OsdId, is_osd};
 
-/// Why a group does not serve: see [`Shards::plan`].
+/// Reasons for which a group does not serve: see [`Shards::plan`].
 const TOO_FEW: &str = "too few of its shards are there and whole: OSDs that hold others must come back as they were";
 /// See [`Shards::plan`].
 const CONTRADICTION: &str = "its copies contradict each other (inconsistent log): one of them knows to be on all shards what another \
