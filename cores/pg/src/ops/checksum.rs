@@ -37,7 +37,7 @@ impl Run<'_> {
             _ => return Err(Errno::EINVAL.into()),
         };
         // Chunks of one byte would give four times what is looked at, and take a hundred times as long.
-        let chunks = if chunk == 0 { 1 } else { length / chunk };
+        let chunks = length.checked_div(chunk).unwrap_or(1);
         if !self.env.can_afford(chunks.saturating_mul(CHUNK)) {
             return Err(Errno::EMSGSIZE.into());
         }
