@@ -12,8 +12,8 @@
 //! | 2. `nacre.toml` gets the OSD with a new identity, held, without a number | the next start says so |
 //! | 3. the monitors give a number for that identity, and a key | the same: the identity keeps its number |
 //! | 4. with `--wipe`, the disk is cleared | the same |
-//! | 5. it is not held any more | the next start runs it |
-//! | 6. the process makes the store and starts it | the next start runs it |
+//! | 5. it is not held any more | the next start runs it; the same command asks the process to |
+//! | 6. the process makes the store and starts it | the same |
 //!
 //! | replace | if it ends here |
 //! |---|---|
@@ -154,11 +154,10 @@ fn check_new(state: &State, osd: &OsdState, dir: &Path, clear: bool) -> Result<V
 fn add(args: &DiskAdd) -> Result<u8> {
     let (dir, _) = load(&args.dir)?;
     let (_lock, mut state) = begin(&dir)?;
-    let begun = state.osds.iter().find(|osd| {
-        let path = osd.disk.as_ref().filter(|_| osd.held && !osd.made);
-        path.is_some_and(|path| plan::resolve(&args.disk.path, true).is_ok_and(|given| plan::same_disk(path, &given)))
-    });
-    let begun = begun.cloned();
+    let begun = state.osds.iter().find(|osd| !osd.made && is_on(osd, &args.disk)).cloned();
+    if let Some(osd) = begun.as_ref().filter(|osd| !osd.held) {
+        return start(&dir, osd);
+    }
     let (block, journal) = places(&state, &dir, &args.disk, begun.as_ref().and_then(|osd| osd.uuid().ok()))?;
     let osd = match begun {
         Some(osd) => osd,
@@ -175,11 +174,16 @@ fn add(args: &DiskAdd) -> Result<u8> {
         state.change(&dir, |state| state.osds.push(osd.clone()))?;
     }
     let wanted = (osd.id < UNNUMBERED).then_some(osd.id);
-    number_and_start(&mut state, &dir, &admin, &osd, wanted, &cleared)?;
-    Ok(0)
+    number_and_start(&mut state, &dir, &admin, &osd, wanted, &cleared)
 }
 
-/// The last steps of an OSD that is new in `nacre.toml`: its number and key, its disk, its start.
+/// Returns true if an OSD is on this disk.
+fn is_on(osd: &OsdState, disk: &Disk) -> bool {
+    let same = |path: &PathBuf| plan::resolve(&disk.path, true).is_ok_and(|given| plan::same_disk(path, &given));
+    osd.disk.as_ref().is_some_and(same)
+}
+
+/// Takes the last steps of an OSD that is new in `nacre.toml`: its number and key, its disk, its start.
 fn number_and_start(
     state: &mut State,
     dir: &Path,
@@ -187,13 +191,18 @@ fn number_and_start(
     osd: &OsdState,
     wanted: Option<u32>,
     cleared: &[PathBuf],
-) -> Result<()> {
+) -> Result<u8> {
     let mut osd = osd.clone();
     join::number_osd(dir, &mut osd, wanted, admin)?;
     let uuid = osd.uuid()?;
     change(state, dir, uuid, |entry| entry.id = osd.id)?;
     wipe::clear(cleared)?;
     change(state, dir, uuid, |entry| entry.held = false)?;
+    start(dir, &osd)
+}
+
+/// Has the process start an OSD that is not held any more, if it does not run it already.
+fn start(dir: &Path, osd: &OsdState) -> Result<u8> {
     let place = osd.block(dir).display().to_string();
     match control::host(dir) {
         Host::DoesNot => println!("osd.{} on {place} is ready: start the host's process, or `nacre osd --id {}`", osd.id, osd.id),
@@ -204,7 +213,7 @@ fn number_and_start(
             }
         },
     }
-    Ok(())
+    Ok(0)
 }
 
 /// Refuses a host of whose OSDs the cluster does not know one: its number could be given to the new disk.
@@ -263,6 +272,9 @@ struct How {
 fn replace(args: &DiskReplace) -> Result<u8> {
     let (dir, state) = load(&args.dir)?;
     let old = named(&state, &dir, args.id)?.clone();
+    if !old.held && !old.made && args.disk.as_ref().is_none_or(|disk| is_on(&old, disk)) {
+        return start(&dir, &old);
+    }
     let admin = administrator(&dir)?;
     if let Host::DoesNot = control::host(&dir) {
         Lock::check(&old.folder(&dir).join("lock"), &format!("osd.{}", old.id))?;
@@ -298,8 +310,7 @@ fn replace(args: &DiskReplace) -> Result<u8> {
     let cleared = check_new(&state, &new, &dir, args.wipe)?;
     let uuid = old.uuid()?;
     change(&mut state, &dir, uuid, |entry| *entry = new.clone())?;
-    number_and_start(&mut state, &dir, &admin, &new, Some(new.id), &cleared)?;
-    Ok(0)
+    number_and_start(&mut state, &dir, &admin, &new, Some(new.id), &cleared)
 }
 
 /// Refuses a new disk that is the old one. One that cannot be read is that, too.

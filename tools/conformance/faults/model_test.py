@@ -312,6 +312,8 @@ class Worker(threading.Thread):
             name = f"snap-{self.made_snaps}"
             self.io.create_snap(name)
             snap = self.io.lookup_snap(name).snap_id
+            # The other connection may know of it later than this one, and so may an OSD: what it changed meanwhile would be in the snapshot.
+            self.c.follow()
         self.snaps.append((snap, name, {n: h.state for n, h in self.objects.items()}))
         self.say_snaps()
         self.test.count("snapshots")

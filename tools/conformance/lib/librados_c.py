@@ -71,6 +71,7 @@ class Pool:
     """A pool as one client sees it. Not for several threads at once."""
 
     def __init__(self, cluster, name):
+        self.cluster = cluster.handle
         self.handle = ctypes.c_void_p()
         check(lib.rados_ioctx_create(cluster.handle, name.encode(), ctypes.byref(self.handle)))
         self.buffer = ctypes.create_string_buffer(LARGEST)
@@ -95,6 +96,10 @@ class Pool:
         for r in (result, *(r.value for r in results)):
             check(r)
         return State(self.buffer.raw[: got.value] if got.value < 65536 else bytes(memoryview(self.buffer)[: got.value]), _xattrs(xattrs), _omap(omap))
+
+    def follow(self):
+        """Waits for the newest map."""
+        check(lib.rados_wait_for_latest_osdmap(self.cluster))
 
     def set_snaps(self, snaps):
         """Self-managed snapshots that writes from now on must preserve, newest first."""
