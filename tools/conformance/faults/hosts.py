@@ -386,6 +386,7 @@ def maintenance(hosts):
     says(a.ceph("orch", "host", "ls").stdout, "Maintenance")
     c.stop()
     until("the host's OSDs are down", lambda: osds_up(a, 4))
+    until("its monitor is missed", lambda: quorum(a, 2))
     done = a.ceph("orch", "host", "maintenance", "enter", b.name, check=False)
     assert done.returncode != 0, "a second host could stop"
     says(done.stderr, "not enough monitors", "--force")
