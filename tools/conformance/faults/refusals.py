@@ -534,9 +534,9 @@ def foreign_devices(b):
             b.up("--disk", loop.device, dir=dir, says=[loop.device, "belongs to another"], devices=[loop.device])
     with Loop(b.path("mounted"), 64 << 20, make=ext4) as loop:
         os.makedirs(b.path("mnt"))
-        subprocess.run(["mount", loop.device, b.path("mnt")], check=True)
+        # Read only: what the kernel writes to a mounted file system by itself is not ours, and the file is compared.
+        subprocess.run(["mount", "-o", "ro", loop.device, b.path("mnt")], check=True)
         try:
-            # What the kernel writes to a mounted file system by itself is not ours.
             b.up("--disk", loop.device, says=[loop.device, "holds an ext2, ext3 or ext4 file system"])
             b.up("--wipe", "--disk", loop.device, says=[loop.device, "in use", "--wipe clears nothing"])
             b.up("--wipe", "--disk", b.path("mounted"), says=["mounted", "behind a loop device"])
