@@ -211,14 +211,16 @@ impl Body {
         Ok(body)
     }
 
-    /// Returns true if all objects that it changes, and all that it says the copy lacks, lie in the group: `holds` tells it of
-    /// an object, `names` of a name. Both leave something in the copy's store.
+    /// Returns true if all objects that it changes or takes something from, and all that it says the copy lacks, lie in the group:
+    /// `holds` tells it of an object, `names` of a name. What it changes or lacks leaves something in the copy's store.
     pub(crate) fn is_within(&self, holds: impl Fn(&ObjectId) -> bool, names: impl Fn(&HObject) -> bool) -> bool {
         let mut lacks = self.progress.iter().flat_map(|progress| &progress.lacks);
-        let gone = |of: &ObjectChanges| {
-            of.changes.iter().all(|change| if let ObjectChange::TakeOver(source) = change { holds(source) } else { true })
+        let is_from_here = |change: &ObjectChange| match change {
+            ObjectChange::CloneOf(source) | ObjectChange::CloneRange(source, _) | ObjectChange::TakeOver(source) => holds(source),
+            _ => true,
         };
-        self.objects.iter().all(|of| holds(&of.object) && gone(of)) && lacks.all(|(object, _)| names(object))
+        self.objects.iter().all(|of| holds(&of.object) && of.changes.iter().all(is_from_here))
+            && lacks.all(|(object, _)| names(object))
     }
 
     /// Returns true if its entries come one after the other, all of them behind `version`.
@@ -456,5 +458,14 @@ mod tests {
         assert!(within(&Body::default()) && within(&lacking(&ours)));
         assert!(!within(&lacking(&foreign)));
         assert!(!within(&Body { objects: vec![changes(&foreign)], ..Body::default() }));
+        let takes = |change| Body {
+            objects: vec![ObjectChanges { object: ours.clone().into(), changes: vec![change] }],
+            ..Body::default()
+        };
+        let source = |object: &HObject| ObjectId::from(object.clone());
+        assert!(within(&takes(ObjectChange::CloneOf(source(&ours)))));
+        assert!(!within(&takes(ObjectChange::CloneOf(source(&foreign)))));
+        assert!(!within(&takes(ObjectChange::CloneRange(source(&foreign), vec![(0, 1)]))));
+        assert!(!within(&takes(ObjectChange::TakeOver(source(&foreign)))));
     }
 }

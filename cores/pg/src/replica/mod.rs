@@ -351,18 +351,20 @@ impl Replica {
         if !self.stalled.is_empty() {
             return self.stalled.push_back((number, arrived, body));
         }
+        self.apply_body(core, ctx, primary, number, arrived, body);
+    }
+
+    fn apply_body(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, primary: CopyId, number: u64, arrived: Mono, body: Box<Body>) {
         let follows = body.follows(core.info.last_update);
         if !follows || !body.is_within(|object| core.holds(object), |object| core.holds(&core.object(object.clone()))) {
+            // What waits behind it has no place any more either. The primary sends again what is not promised.
+            self.stalled.clear();
             let text = format!(
                 "osd.{primary} sent a change that does not follow version {}, or is none of this group",
                 core.info.last_update
             );
             return core.log_line(ctx, Level::Error, text);
         }
-        self.apply_body(core, ctx, primary, number, arrived, body);
-    }
-
-    fn apply_body(&mut self, core: &mut Core, ctx: &mut Ctx<'_>, primary: CopyId, number: u64, arrived: Mono, body: Box<Body>) {
         let (bytes, pushes) = (body.written(), body.progress.is_some());
         let Some(misfits) = self.look_at_bases(core, ctx, &body) else {
             return self.stall(ctx, number, arrived, body);
