@@ -157,13 +157,7 @@ fn lost(more: usize) -> Several {
     let mut all = Several::new(3);
     all.osds.values_mut().for_each(|osd| osd.config.log_entries = 20);
     all.write("whole", "whole");
-    all.kill(1);
-    all.kill(2);
-    all.write("new", "new");
-    all.recover(false);
-    all.start(1, &[0, 1]);
-    all.start(2, &[0, 1, 2]);
-    all.kill(0);
+    all.leave_with_osd_0("new");
     all.recover(true);
     (0..more).for_each(|_| all.write("whole", "goes on"));
     all

@@ -195,13 +195,7 @@ fn filled(level: Level) -> Several {
     all.osds.values_mut().for_each(|osd| osd.config.log_entries = 20);
     all.write("whole", "whole");
     (0..300).for_each(|n| all.write(&format!("o{n}"), "older than the log"));
-    all.kill(1);
-    all.kill(2);
-    all.write("new", "new");
-    all.recover(false);
-    all.start(1, &[0, 1]);
-    all.start(2, &[0, 1, 2]);
-    all.kill(0);
+    all.leave_with_osd_0("new");
     all.kill(2);
     all.replace_disk(2);
     all.recover(true);

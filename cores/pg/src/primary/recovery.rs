@@ -588,7 +588,7 @@ impl Primary {
     }
 
     /// Puts a piece into its place here. Gives where the next one begins.
-    fn take_piece(
+    pub(super) fn take_piece(
         &mut self,
         core: &mut Core,
         ctx: &mut Ctx<'_>,

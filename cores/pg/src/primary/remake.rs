@@ -22,10 +22,9 @@ use super::lanes::{Job, Work};
 use super::members::Members;
 use super::recovery::{Stepped, newest_change_of};
 use crate::api::Ctx;
-use crate::body::{Body, Progress};
 use crate::core::Core;
 use crate::missing::{is_missing, missing_of};
-use crate::object::{Piece, PieceAt, index_of, place};
+use crate::object::{Piece, PieceAt};
 use crate::pieces::Pieces;
 use crate::questions::Subject;
 use crate::scheme::Remade;
@@ -33,7 +32,7 @@ use bytes::Bytes;
 use node::Level;
 use objectstore::{ObjectChange, ObjectChanges, Refused, Unread};
 use std::collections::{BTreeSet, VecDeque};
-use types::{CopyId, HObject, ObjectId, ShardId, SnapId};
+use types::{CopyId, HObject, ObjectId, ShardId};
 
 /// An object of which shards are made.
 pub(crate) struct Remake {
@@ -278,7 +277,7 @@ impl Primary {
             let piece = Piece { changes, next: next.clone() };
             if copy != me {
                 self.push(core, ctx, &[copy], object, &at, piece);
-            } else if let Err(refused) = self.take_own_piece(core, ctx, object, &at, piece) {
+            } else if let Err(refused) = self.take_piece(core, ctx, object, &at, piece) {
                 if refused == Refused::Stopped {
                     core.stopped(ctx);
                 }
@@ -286,31 +285,5 @@ impl Primary {
             }
         }
         Stepped::On
-    }
-
-    fn take_own_piece(
-        &mut self,
-        core: &mut Core,
-        ctx: &mut Ctx<'_>,
-        object: &HObject,
-        at: &PieceAt,
-        piece: Piece,
-    ) -> Result<(), Refused> {
-        let index = if at.is_first() { index_of(object, &piece.changes.changes) } else { Vec::new() };
-        let last = piece.next.is_none();
-        let recovered = if last { vec![object.clone()] } else { Vec::new() };
-        let body = Body::push(place(at, piece), index, Progress { recovered, ..Progress::default() });
-        match core.apply(ctx, body, None) {
-            Ok(commit) if last => self.recovery.took(object.clone(), commit.ticket),
-            Ok(_) => {}
-            Err(refused) => {
-                core.log_line(ctx, Level::Error, format!("{object} cannot be taken up: the store refuses ({refused:?})"));
-                return Err(refused);
-            }
-        }
-        if last && object.snap == SnapId::HEAD {
-            self.arm_watches(core, ctx, object);
-        }
-        Ok(())
     }
 }

@@ -180,6 +180,17 @@ impl Several {
         self.pass(12);
     }
 
+    /// Makes an object that only osd.0 of three has, and kills it: osd.1 leads, and osd.2 is beside it. Recovery is held back.
+    pub(crate) fn leave_with_osd_0(&mut self, object: &'static str) {
+        self.kill(1);
+        self.kill(2);
+        self.write(object, object);
+        self.recover(false);
+        self.start(1, &[0, 1]);
+        self.start(2, &[0, 1, 2]);
+        self.kill(0);
+    }
+
     /// Brings what was kept on the way, and keeps nothing there any more.
     pub(crate) fn release(&mut self, from: i32, to: i32) {
         self.held.remove(&(from, to));
