@@ -7,7 +7,7 @@
 
 use super::hosts::existing;
 use super::marks::{self, rests};
-use super::osd_spare::unsafe_to_stop;
+use super::osd_spare::why_not_stop;
 use super::{Cx, Row, row};
 use grammar::{Args, Outcome, Reply, refuse};
 use maps::state as bits;
@@ -43,7 +43,7 @@ pub(super) const ROWS: &[Row] = &[
 fn why_not(cx: &Cx<'_>, host: &Host) -> Option<String> {
     let names: Vec<&str> = host.mons.iter().map(String::as_str).collect();
     let majority = !names.is_empty() && cx.env.standing.without(&names, false).is_err();
-    let groups = unsafe_to_stop(cx, &host.osds);
+    let groups = why_not_stop(cx, &host.osds);
     let monitors = majority.then(|| format!("not enough monitors would be available after stopping mons [{}]", names.join(",")));
     let all: Vec<String> = groups.into_iter().chain(monitors).collect();
     (!all.is_empty()).then(|| all.join("; "))

@@ -116,6 +116,17 @@ impl Offline {
         list.push(pg);
     }
 
+    /// Returns why the OSDs may not stop, as Ceph says it; none if all groups would go on.
+    fn refusal(&self) -> Option<(Errno, String)> {
+        match (self.unknown.len(), self.bad()) {
+            (0, 0) => None,
+            (0, bad) => {
+                Some((Errno::EBUSY, format!("unsafe to stop osd(s) at this time ({bad} PGs are or would become offline)")))
+            }
+            (unknown, _) => Some((Errno::EAGAIN, format!("{unknown} pgs have unknown state; cannot draw any conclusions"))),
+        }
+    }
+
     fn bad(&self) -> usize {
         self.already_inactive.len() + self.become_inactive.len()
     }
@@ -149,13 +160,8 @@ fn members_lack_objects(stats: &ObjectStatSum, size: usize, members: usize) -> b
 }
 
 /// Returns why some OSDs may not stop now; none if all groups would go on.
-pub(super) fn unsafe_to_stop(cx: &Cx<'_>, osds: &[OsdId]) -> Option<String> {
-    let offline = Offline::of(cx, &osds.iter().copied().collect());
-    match (offline.unknown.len(), offline.bad()) {
-        (0, 0) => None,
-        (0, bad) => Some(format!("unsafe to stop osd(s) at this time ({bad} PGs are or would become offline)")),
-        (unknown, _) => Some(format!("{unknown} pgs have unknown state; cannot draw any conclusions")),
-    }
+pub(super) fn why_not_stop(cx: &Cx<'_>, osds: &[OsdId]) -> Option<String> {
+    Offline::of(cx, &osds.iter().copied().collect()).refusal().map(|(_, text)| text)
 }
 
 /// Returns which groups would serve nobody without an OSD, in words; none if all would.
@@ -170,14 +176,9 @@ fn ok_to_stop(cx: &mut Cx<'_>, args: &Args) -> Outcome {
     let offline = Offline::of(cx, &osds);
     let format = if cx.format.is_structured() { cx.format } else { Format::Json };
     let data = format.render("ok_to_stop", &offline.dump(&osds)) + "\n";
-    let refusal = |errno, text| Err(Refusal { errno, text, data: data.clone().into() });
-    let unknown = offline.unknown.len();
-    if unknown > 0 {
-        return refusal(Errno::EAGAIN, format!("{unknown} pgs have unknown state; cannot draw any conclusions"));
-    }
-    match offline.bad() {
-        0 => Ok(Reply::data(data)),
-        bad => refusal(Errno::EBUSY, format!("unsafe to stop osd(s) at this time ({bad} PGs are or would become offline)")),
+    match offline.refusal() {
+        None => Ok(Reply::data(data)),
+        Some((errno, text)) => Err(Refusal { errno, text, data: data.into() }),
     }
 }
 
