@@ -139,17 +139,7 @@ impl Hider {
         text = self.hide_objects(&text);
         text = self.hide_quoted(&text);
         text = self.hide_addresses(&text);
-        let mut out = String::with_capacity(text.len());
-        let mut rest = text.as_str();
-        while !rest.is_empty() {
-            let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
-            let (word, after) = rest.split_at(end);
-            out.push_str(&self.hide_word(word));
-            let mut chars = after.chars();
-            out.extend(chars.next());
-            rest = chars.as_str();
-        }
-        out
+        each_run(&text, is_word, |word| self.hide_word(word))
     }
 
     /// A word: a name as it stands, a name between dots, dashes and underscores, or the name of a client.
@@ -249,18 +239,7 @@ impl Hider {
     }
 
     fn hide_addresses(&self, text: &str) -> String {
-        let of = |c: char| c.is_ascii_hexdigit() || c == ':' || c == '.';
-        let mut out = String::with_capacity(text.len());
-        let mut rest = text;
-        while !rest.is_empty() {
-            let end = rest.find(|c| !of(c)).unwrap_or(rest.len());
-            let (run, after) = rest.split_at(end);
-            out.push_str(&self.hide_address(run));
-            let mut chars = after.chars();
-            out.extend(chars.next());
-            rest = chars.as_str();
-        }
-        out
+        each_run(text, |c| c.is_ascii_hexdigit() || c == ':' || c == '.', |run| self.hide_address(run))
     }
 
     fn hide_address(&self, run: &str) -> String {
@@ -278,6 +257,21 @@ impl Hider {
             Err(_) => run.to_owned(),
         }
     }
+}
+
+/// Writes a text anew: each longest run of such characters, the empty ones between others too, becomes what `hide` makes of it.
+fn each_run(text: &str, is_in: impl Fn(char) -> bool, hide: impl Fn(&str) -> String) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let end = rest.find(|c| !is_in(c)).unwrap_or(rest.len());
+        let (run, after) = rest.split_at(end);
+        out.push_str(&hide(run));
+        let mut chars = after.chars();
+        out.extend(chars.next());
+        rest = chars.as_str();
+    }
+    out
 }
 
 fn is_word(c: char) -> bool {

@@ -244,7 +244,7 @@ pub(crate) fn usable_after(osd: &OsdState, dir: &Path, cleared: &[PathBuf]) -> R
     let look = |path: &PathBuf| if cleared.contains(path) { Ok(Content::Empty) } else { content(path) };
     let block = osd.block(dir);
     writable(&block)?;
-    let clear = "to use it, clear it first: `--wipe` does so, and all that it holds is lost (`nacre up`, `join`, `replace`; \
+    let clear = "to use it, clear it first: `--wipe` does so, and all that it holds is lost (`nacre up`, `join`, `replace`, `disk add`; \
                  by hand: `wipefs -a` and `blkdiscard`, or remove the file)";
     let content = match look(&block)? {
         Content::Empty if osd.made => bail!("its store is gone: {} is empty", block.display()),
