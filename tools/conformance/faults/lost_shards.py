@@ -16,7 +16,7 @@ import time
 import types
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib")]
-from harness import Failed, Place, free_port
+from harness import Failed, Place, asked, free_port
 from thrash_cluster import Processes, options
 
 POOL = "shards"
@@ -31,14 +31,7 @@ class Objects:
         self.models = {}
 
     def rados(self, *words, check=True, seconds=60):
-        argv = ["rados", "-c", self.cluster.conf, "-p", POOL, *map(str, words)]
-        try:
-            done = subprocess.run(argv, capture_output=True, text=True, timeout=seconds)
-        except subprocess.TimeoutExpired:
-            raise Failed([f"'rados {' '.join(map(str, words))}' was not answered within {seconds} s"]) from None
-        if check and done.returncode != 0:
-            raise Failed([f"'rados {' '.join(map(str, words))}' ended with {done.returncode}: {done.stderr.strip()}"])
-        return done
+        return asked(["rados", "-c", self.cluster.conf, "-p", POOL, *map(str, words)], check, seconds)
 
     def file(self, data):
         path = os.path.join(self.folder, "data")

@@ -9,7 +9,7 @@ from typing import Any
 import rados
 from live import Cluster, free_port
 
-__all__ = ["Failed", "LossyDisk", "Place", "Server", "connect", "free_port"]
+__all__ = ["Failed", "LossyDisk", "Place", "Server", "asked", "connect", "free_port"]
 
 # Seconds after which a server that is not ready has failed.
 READY = 60
@@ -17,6 +17,18 @@ READY = 60
 
 class Failed(Exception):
     """A test found something. Its argument is a list of sentences."""
+
+
+def asked(argv: Sequence[str], check: bool = True, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    """Runs a stock client. Fails if it does not end in time or, unless told otherwise, with another code than 0."""
+    said = " ".join(argv)
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        raise Failed([f"'{said}' was not answered within {timeout} s"]) from None
+    if check and done.returncode != 0:
+        raise Failed([f"'{said}' ended with {done.returncode}: {done.stderr.strip()}"])
+    return done
 
 
 class Server(Cluster):

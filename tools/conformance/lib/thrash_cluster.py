@@ -8,7 +8,7 @@ import subprocess
 import time
 import types
 
-from harness import Failed, LossyDisk, Place, Server, free_port
+from harness import Failed, LossyDisk, Place, Server, asked, free_port
 
 # Health codes that may not be left when all faults are over.
 SICK = {
@@ -142,12 +142,7 @@ class Processes:
     def ceph(self, *words, check=True, timeout=60, text=False):
         """A stock `ceph` command; its JSON, or its words."""
         argv = ["ceph", "-c", self.conf, *[str(w) for w in words], *([] if text else ["-f", "json"])]
-        try:
-            done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout)
-        except subprocess.TimeoutExpired:
-            raise Failed([f"'ceph {' '.join(map(str, words))}' was not answered within {timeout} s"]) from None
-        if check and done.returncode != 0:
-            raise Failed([f"'ceph {' '.join(map(str, words))}' ended with {done.returncode}: {done.stderr.strip()}"])
+        done = asked(argv, check, timeout)
         if text:
             return done.stdout
         try:
